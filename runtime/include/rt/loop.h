@@ -1,0 +1,165 @@
+/**
+ * The event loop: file descriptors, work from other threads, timers; one per thread.
+ *
+ * While it polls nobody needs to write its eventfd: notifiers leave a flag in memory (`notified`) and write
+ * the eventfd only if the loop says that it may block (`notify_me`). runtime/README.md tells the protocol.
+ *
+ *     struct rt_loop *loop;
+ *     rt_loop_create("main", &loop);
+ *     rt_loop_bind(loop);                 // this thread runs it
+ *     rt_loop_post(loop, fn, opaque);     // any thread
+ *     while (!done) rt_loop_pass(loop, true);
+ */
+#ifndef RT_LOOP_H
+#define RT_LOOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define RT_FOREVER INT64_C(-1)
+
+struct rt_loop;
+struct rt_handler;
+struct rt_bh;
+
+/** Values are those of rt_loop:fd_attach. */
+enum rt_fd_role {
+    RT_FD_OTHER = 0,
+    RT_FD_WAKEUP = 1,
+    RT_FD_HOST_NOTIFIER = 2,
+    RT_FD_VHOST_USER_SOCKET = 3,
+    RT_FD_CONTROL = 4,
+    RT_FD_COMPLETION = 5,
+};
+
+/** 0 or -errno (epoll or eventfd could not be made). Thread: any. Trace: rt_loop:create. */
+int rt_loop_create(const char *name, struct rt_loop **loop_out);
+
+/** No thread may be inside it, no handler of others attached (assert). NULL is fine. Trace: rt_loop:destroy. */
+void rt_loop_destroy(struct rt_loop *loop);
+
+/** The calling thread runs this loop from now on. Trace: rt_loop:create again, with the thread's id. */
+void rt_loop_bind(struct rt_loop *loop);
+
+/** The loop bound to this thread, or NULL. */
+struct rt_loop *rt_loop_current(void);
+
+const char *rt_loop_name(const struct rt_loop *loop);
+uint32_t rt_loop_id(const struct rt_loop *loop);
+
+/**
+ * One pass: poll or wait, accept, dispatch handlers, run published work, run expired timers.
+ *
+ * Returns:   whether anything made progress. With @may_block it returns after the first progress or notify.
+ * Thread:    the loop's. May nest (a callback that waits for something), not from inside a coroutine.
+ */
+bool rt_loop_pass(struct rt_loop *loop, bool may_block);
+
+/** Run passes until rt_loop_quit(). Quit is sticky and may come from any thread. */
+void rt_loop_run(struct rt_loop *loop);
+void rt_loop_quit(struct rt_loop *loop);
+
+/* ---- file descriptors ---- */
+
+/**
+ * What to do with a descriptor. poll and poll_ready come together or not at all.
+ *
+ * ready:      the descriptor is readable. Returns whether something was consumed (false: EAGAIN).
+ * poll:       looks in memory whether there is work, without system calls and side effects.
+ * poll_ready: poll said yes; do the work. Returns whether something was consumed.
+ * poll_begin, poll_end: (may be NULL) busy polling starts or stops for this handler: e.g. turn the driver's
+ *             notifications off and on. poll_end returns whether work slipped in meanwhile: then the loop
+ *             calls poll_ready instead of blocking. A handler attached in the middle of polling gets
+ *             poll_begin only with the next polling phase; one that is detached inside a phase gets poll_end first.
+ */
+struct rt_fd_callbacks {
+    bool (*ready)(void *opaque);
+    bool (*poll)(void *opaque);
+    bool (*poll_ready)(void *opaque);
+    void (*poll_begin)(void *opaque);
+    bool (*poll_end)(void *opaque);
+};
+
+/**
+ * Watch @fd for reading in @loop.
+ *
+ * Returns:   0 and the handler, or -errno of epoll_ctl. Level-triggered.
+ * Thread:    any. Callbacks run in the loop's thread, perhaps before this returns.
+ * Ownership: the handler belongs to the loop until rt_loop_detach_fd(); the fd stays the caller's, who must
+ *            detach *before* closing it: a closed descriptor can stay in epoll for ever (see README).
+ * Trace:     rt_loop:fd_attach, under the loop's registry lock.
+ */
+int rt_loop_attach_fd(struct rt_loop *loop, int fd, enum rt_fd_role role, uint32_t device_id, uint16_t queue_index,
+                      const struct rt_fd_callbacks *callbacks, void *opaque, struct rt_handler **handler_out);
+
+/**
+ * Stop watching. When it returns no callback of this handler runs any more and none will, unless the caller
+ * *is* such a callback. Idempotent effects end here: the handler is freed.
+ *
+ * Thread:    any. From another thread it may wait for a callback in progress: hold no lock that one takes.
+ * Trace:     rt_loop:fd_detach.
+ */
+void rt_loop_detach_fd(struct rt_handler *handler);
+
+uint64_t rt_handler_id(const struct rt_handler *handler);
+
+/* ---- work from any thread ---- */
+
+/** Run fn(opaque) once in the loop's thread. Thread: any. Returns -ENOMEM or 0. Trace: rt_loop:publish, notify. */
+int rt_loop_post(struct rt_loop *loop, void (*fn)(void *opaque), void *opaque);
+
+/**
+ * Run fn(opaque) in the loop's thread and return when it is done. In the loop's own thread: a plain call.
+ * The loop must be running in another thread. Blocks the calling thread.
+ */
+void rt_loop_call(struct rt_loop *loop, void (*fn)(void *opaque), void *opaque);
+
+/** A bottom half: work that is scheduled many times and runs once per pass. Schedule: any thread, no allocation. */
+struct rt_bh *rt_bh_create(struct rt_loop *loop, void (*fn)(void *opaque), void *opaque);
+void rt_bh_schedule(struct rt_bh *bh);
+void rt_bh_cancel(struct rt_bh *bh);
+/** Loop's thread, or when its loop does not run. NULL is fine. */
+void rt_bh_destroy(struct rt_bh *bh);
+
+/* ---- timers ---- */
+
+/** CLOCK_MONOTONIC now. */
+int64_t rt_clock_ns(void);
+
+struct rt_timer;
+struct rt_timer *rt_timer_create(struct rt_loop *loop, void (*fn)(void *opaque), void *opaque);
+/** (Re-)arm for an absolute deadline. Thread: any; from another thread it publishes kind timer and notifies. */
+void rt_timer_arm(struct rt_timer *timer, int64_t deadline_ns);
+void rt_timer_cancel(struct rt_timer *timer);
+/** Loop's thread, or when its loop does not run. NULL is fine. */
+void rt_timer_destroy(struct rt_timer *timer);
+
+/* ---- polling and statistics ---- */
+
+/**
+ * Adaptive busy polling: the window grows from 0 towards max_ns while polls pay and shrinks when not.
+ * 0 turns it off (default). RT_FOREVER never blocks: a core of its own. Thread: any.
+ */
+void rt_loop_set_poll(struct rt_loop *loop, int64_t max_ns);
+
+/** A handler or a piece of work that holds the loop longer is traced as rt_loop:hog. Default 100 ms. */
+void rt_loop_set_hog_limit(struct rt_loop *loop, int64_t limit_ns);
+
+/** Running totals; busy + poll + wait = wall time since bind, including an open wait. Fields of rt_loop:sample. */
+struct rt_loop_stats {
+    uint64_t passes, dispatches, idle_dispatches, notifies, event_writes, event_writes_while_polling;
+    uint64_t polls, polls_useful, busy_ns, poll_ns, wait_ns;
+};
+
+/** Thread: any, also while the loop blocks; never wakes it. */
+void rt_loop_stats(const struct rt_loop *loop, struct rt_loop_stats *stats_out);
+
+/**
+ * Emit what exists for a baseline: rt_loop:create, fd_attach, state, sample of every loop (under each
+ * registry lock). Called by the sampler thread; wakes nobody.
+ */
+void rt_loop_trace_baseline(void);
+/** Emit rt_loop:sample of every loop. The same rules. */
+void rt_loop_trace_samples(void);
+
+#endif
