@@ -1,0 +1,59 @@
+/**
+ * A disk: where the bytes are. Opened once, used from several loops at a time through a per-loop context.
+ *
+ *     struct vblk_disk *disk;
+ *     vblk_disk_open("disk.img", &options, &disk, &message);
+ *     struct vblk_disk_loop *ctx = vblk_disk_attach_loop(disk, loop, &error);     // in that loop's thread
+ *     int result = vblk_disk_read_co(ctx, offset_bytes, iov, iov_count);          // in a coroutine of that loop
+ */
+#ifndef VBLK_DISK_H
+#define VBLK_DISK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+struct rt_loop;
+struct vblk_disk;
+struct vblk_disk_loop;
+
+enum vblk_disk_cache { VBLK_DISK_CACHE_WRITEBACK, VBLK_DISK_CACHE_NONE };
+
+struct vblk_disk_options {
+    bool read_only;
+    enum vblk_disk_cache cache;
+};
+
+struct vblk_disk_facts {
+    uint64_t size_bytes;
+    uint32_t align_bytes; /**< offsets, lengths and memory must be multiples (direct I/O); 1 otherwise */
+    const char *backend;  /**< "null", "file" */
+    bool read_only;
+};
+
+/**
+ * @spec: a file or block device, or null:SIZE (null:1G).
+ *
+ * Returns:   0, or -errno with one line in message_out (object, cause, remedy; caller frees with g_free): missing,
+ *            unreadable, locked by another process (OFD locks on QEMU's bytes, so that QEMU and we exclude each
+ *            other), size no multiple of 512, size 0.
+ */
+int vblk_disk_open(const char *spec, const struct vblk_disk_options *options, struct vblk_disk **disk_out,
+                   char **message_out);
+void vblk_disk_close(struct vblk_disk *disk); /**< no loop attached any more; NULL is fine */
+void vblk_disk_facts(const struct vblk_disk *disk, struct vblk_disk_facts *facts_out);
+
+/** Per-loop state (for files: an io_uring). Loop's thread. One per loop and disk. */
+int vblk_disk_attach_loop(struct vblk_disk *disk, struct rt_loop *loop, struct vblk_disk_loop **context_out);
+void vblk_disk_detach_loop(struct vblk_disk_loop *context); /**< nothing in flight; loop's thread */
+
+/**
+ * Whole transfers: return 0 or -errno (short ones are continued inside). May yield. iov is not changed and must
+ * live until return. Several may be in flight; submissions of one loop pass go to the kernel together.
+ */
+int vblk_disk_read_co(struct vblk_disk_loop *context, uint64_t offset_bytes, const struct iovec *iov, int iov_count);
+int vblk_disk_write_co(struct vblk_disk_loop *context, uint64_t offset_bytes, const struct iovec *iov, int iov_count);
+/** What was acknowledged before is on stable storage after. */
+int vblk_disk_flush_co(struct vblk_disk_loop *context);
+
+#endif

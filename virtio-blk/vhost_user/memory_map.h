@@ -1,0 +1,49 @@
+/**
+ * The guest's memory as the front end shared it: guest and front-end addresses to ours.
+ *
+ *     struct vhost_user_memory_map *map;
+ *     int error = vhost_user_memory_map_create(regions, fds, count, &map);
+ *     count = vhost_user_memory_map_translate(map, gpa, size_bytes, iov, iov_max);
+ *     vhost_user_memory_map_unref(map);
+ */
+#ifndef VHOST_USER_MEMORY_MAP_H
+#define VHOST_USER_MEMORY_MAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#define VHOST_USER_REGIONS_MAX 509
+
+struct vhost_user_memory_map;
+
+/** As on the wire. Source: vhost-user specification, "Memory region description". */
+struct vhost_user_memory_region {
+    uint64_t guest_address, size_bytes, user_address, mmap_offset_bytes;
+};
+
+/**
+ * Map @count regions; fds[i] backs regions[i].
+ *
+ * Returns:   0, or -EINVAL (overlap, overflow, size 0, offset past the file's end or not mappable: a region that
+ *            ends past its file is refused, so that no access can raise SIGBUS later), or -errno of mmap.
+ * Ownership: fds stay the caller's. The map starts with one reference; it is immutable.
+ */
+int vhost_user_memory_map_create(const struct vhost_user_memory_region *regions, const int *fds, unsigned count,
+                                 struct vhost_user_memory_map **map_out);
+struct vhost_user_memory_map *vhost_user_memory_map_ref(struct vhost_user_memory_map *map);
+void vhost_user_memory_map_unref(struct vhost_user_memory_map *map); /**< any thread; NULL is fine */
+
+/**
+ * Guest-physical range to our addresses; a range may cross adjacent regions (legal) and then takes several entries.
+ *
+ * Returns:   entries written, 1..iov_max; -EFAULT if any byte is outside; -E2BIG if iov_max is too small.
+ *            size_bytes 0: -EINVAL.
+ */
+int vhost_user_memory_map_translate(const struct vhost_user_memory_map *map, uint64_t guest_address,
+                                    uint64_t size_bytes, struct iovec *iov, int iov_max);
+
+/** Front-end (user) address of a ring to ours; the whole range must lie in one region. NULL if it does not. */
+void *vhost_user_memory_map_user(const struct vhost_user_memory_map *map, uint64_t user_address, uint64_t size_bytes);
+
+#endif

@@ -1,0 +1,79 @@
+/**
+ * The device's side of a split virtqueue. The driver is hostile: every field of the ring is read once into a copy,
+ * checked on the copy, and used from the copy.
+ *
+ *     while ((element = vblk_virtqueue_pop(vq, &error)) != NULL) { ...; vblk_virtqueue_push(vq, element, written); }
+ *     if (vblk_virtqueue_should_interrupt(vq)) eventfd_write(call_fd, 1);
+ *
+ * Thread:    one at a time: the queue's loop. vblk_virtqueue_peek_*() also from the sampler, while the memory map
+ *            is held.
+ * Source:    VIRTIO 1.2, 2.7 (split virtqueues), 2.7.13.4.1 (indirect), 2.7.7 to 2.7.10 (notification suppression).
+ */
+#ifndef VBLK_VIRTQUEUE_H
+#define VBLK_VIRTQUEUE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "vhost_user/memory_map.h"
+
+#define VBLK_VIRTQUEUE_SIZE_MAX 1024
+
+struct vblk_virtqueue;
+
+/** One descriptor chain. out: readable by the device, in: writable. Both may be split anywhere by the driver. */
+struct vblk_element {
+    uint16_t head;
+    uint16_t out_count, in_count; /**< iovec entries */
+    uint32_t out_bytes, in_bytes;
+    struct iovec *out, *in;       /**< owned by the element until push or unpop */
+    struct vblk_element *next;    /**< for the caller while it holds the element */
+};
+
+struct vblk_virtqueue_config {
+    uint16_t size;      /**< a power of two, 1..VBLK_VIRTQUEUE_SIZE_MAX */
+    uint16_t base;      /**< the next available index */
+    uint64_t features;  /**< negotiated */
+    uint64_t desc_user, avail_user, used_user;
+};
+
+/**
+ * Returns:   0, -EINVAL (size, alignment), -EFAULT (ring outside memory), -ENOMEM.
+ * Ownership: takes a reference of the map. The used index is read from the ring once, as it stands.
+ */
+int vblk_virtqueue_create(const struct vblk_virtqueue_config *config, struct vhost_user_memory_map *map,
+                          struct vblk_virtqueue **vq_out);
+void vblk_virtqueue_destroy(struct vblk_virtqueue *vq); /**< no element may be out; NULL is fine */
+
+/** The driver's index moved and there is something to pop. Memory only. */
+bool vblk_virtqueue_pending(struct vblk_virtqueue *vq);
+
+/**
+ * Next chain, or NULL: nothing there (error_out 0), or the driver broke the protocol (-EPROTO; reason_out says how;
+ * the queue must not be popped again). -ENOMEM leaves the chain in the ring. No allocation in the usual case.
+ * Never trusts memory twice; a chain longer than the queue, a loop, an index or address out of range, an indirect
+ * table nested, of odd length, or with NEXT past its end, readable after writable, length overflow: -EPROTO.
+ */
+struct vblk_element *vblk_virtqueue_pop(struct vblk_virtqueue *vq, int *error_out, const char **reason_out);
+
+/** Give the chain back as used with @written_bytes; visible to the driver at once (release order). */
+void vblk_virtqueue_push(struct vblk_virtqueue *vq, struct vblk_element *element, uint32_t written_bytes);
+
+/** After one or several pushes: whether the driver wants an interrupt for them (EVENT_IDX or flags; full fence inside). */
+bool vblk_virtqueue_should_interrupt(struct vblk_virtqueue *vq);
+
+/**
+ * Ask the driver to kick or not. Turning on returns whether requests came in between (look again).
+ * With EVENT_IDX "off" is best effort, as the specification has it.
+ */
+bool vblk_virtqueue_enable_notifications(struct vblk_virtqueue *vq);
+void vblk_virtqueue_disable_notifications(struct vblk_virtqueue *vq);
+bool vblk_virtqueue_notifications_enabled(const struct vblk_virtqueue *vq);
+
+/** For samples and GET_VRING_BASE. avail is read from the ring, unchecked. */
+uint16_t vblk_virtqueue_peek_avail_index(const struct vblk_virtqueue *vq);
+uint16_t vblk_virtqueue_popped_index(const struct vblk_virtqueue *vq);
+uint16_t vblk_virtqueue_used_index(const struct vblk_virtqueue *vq);
+
+#endif
