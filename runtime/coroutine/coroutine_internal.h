@@ -1,0 +1,50 @@
+/*
+ * What a coroutine is made of. Private to runtime/: other rooms see rt/coroutine.h.
+ *
+ * The control block lies at the top of its own stack, so that a life touches one page and takes no malloc.
+ */
+#ifndef RUNTIME_COROUTINE_INTERNAL_H
+#define RUNTIME_COROUTINE_INTERNAL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rt/coroutine.h"
+
+struct stack_slab;
+
+/** Why control came back to the one who entered. */
+enum coroutine_left { COROUTINE_YIELDED, COROUTINE_MOVES, COROUTINE_ENDED };
+
+struct rt_coroutine {
+    /* The thread that runs it, or holds it while it is suspended; changes hands as ORDER coroutine.wakeup tells. */
+    void *context;               /**< where to go on; valid while it does not run */
+    struct rt_coroutine *caller; /**< who entered it; NULL: it does not run */
+    rt_coroutine_fn *fn;
+    void *opaque;
+    uint64_t id; /**< of this life; 0 for a leader */
+    enum coroutine_left left;
+    struct rt_loop *move_to;
+
+    /* Any thread. */
+    _Atomic(struct rt_loop *) loop; /**< where a wake-up goes: the loop in which it was entered last */
+    _Atomic bool wake_pending;      /**< it is in a list of woken coroutines */
+
+    /* Whoever holds it in a list: the loop's list of woken coroutines, or a pool. Never both. */
+    struct rt_coroutine *wake_next;
+    struct rt_coroutine *pool_next;  /**< next in its batch */
+    struct rt_coroutine *batch_next; /**< first of a batch in the global pool: next batch */
+    uint32_t batch_count;            /**< first of a batch in the global pool: its size */
+
+    /* Fixed when the stack is made. */
+    uint32_t stack_index; /**< in its slab */
+    struct stack_slab *slab;
+    void *stack_base; /**< lowest usable byte; for sanitizers and valgrind */
+    uint64_t stack_bytes;
+    unsigned valgrind_id;
+    void *tsan_fiber;
+    void *asan_fake_stack;
+};
+
+#endif
