@@ -1,0 +1,205 @@
+"""The device side of a guest test: a vhost-user-blk server, alone or under `vblkscope record`, and what its trace says.
+
+Programs come from the environment, which the build sets: VBLKD, VBLKSCOPE, VBLK_GUEST_IMAGE.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+from guest import GuestError
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SKIP = 77
+QUEUES = 2
+IOTHREADS = 2
+
+
+def wait_for(condition, timeout_s, what):
+    """Poll until @condition gives something true, and return that."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise GuestError(f"{what} within {timeout_s} s")
+        time.sleep(0.02)
+
+
+def is_listening(path):
+    """Whether a process listens at a socket path; told by the kernel's table, because to connect would use it up."""
+    accepting = "00010000"
+    with open("/proc/net/unix") as table:
+        return any(fields[-1] == path and fields[3] == accepting for fields in map(str.split, table) if len(fields) == 8)
+
+
+def thread_cpu_shares(pid, window_s=2.0):
+    """{thread id: (name, share of one processor)} over the next @window_s: what `top -H` shows."""
+    ticks_per_s = os.sysconf("SC_CLK_TCK")
+
+    def ticks():
+        result = {}
+        for task in os.listdir(f"/proc/{pid}/task"):
+            try:
+                with open(f"/proc/{pid}/task/{task}/stat") as stat:
+                    name, _, rest = stat.read().partition("(")[2].rpartition(")")
+            except FileNotFoundError:
+                continue  # a thread that ended meanwhile
+            fields = rest.split()
+            result[task] = (name, int(fields[11]) + int(fields[12]))
+        return result
+
+    before, begin = ticks(), time.monotonic()
+    time.sleep(window_s)
+    after, elapsed = ticks(), time.monotonic() - begin
+    return {task: (name, (used - before[task][1]) / ticks_per_s / elapsed)
+            for task, (name, used) in after.items() if task in before}
+
+
+class Device:
+    """A running server of one disk file. Leaving the context ends it."""
+
+    def __init__(self, directory, disk, options=(), recorded=False, stand_in=False):
+        self.socket_path = os.path.join(directory, "disk.sock")
+        self.trace = os.path.join(directory, "trace")
+        self._recorded = recorded
+        self._log_path = os.path.join(directory, "device.log")
+        self._process = None
+        self.pid = 0
+        if stand_in:
+            self.command = [
+                "qemu-storage-daemon", "--blockdev", f"driver=file,node-name=disk,filename={disk}",
+                "--export", "type=vhost-user-blk,id=export,node-name=disk,writable=on,"
+                f"addr.type=unix,addr.path={self.socket_path},num-queues={QUEUES}"]
+        else:
+            self.command = [os.environ["VBLKD"], f"--socket-path={self.socket_path}", f"--blk-file={disk}",
+                            f"--num-queues={QUEUES}", f"--iothreads={IOTHREADS}", *options]
+        if recorded:
+            self.command = [os.environ["VBLKSCOPE"], "record", f"--output={self.trace}",
+                            "--events=core,loop,request", "--", *self.command]
+
+    def __enter__(self):
+        with open(self._log_path, "wb") as log:
+            self._process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        try:
+            wait_for(lambda: is_listening(self.socket_path) or self._process.poll() is not None, 60,
+                     "no socket to connect to")
+            if self._process.poll() is not None:
+                raise GuestError(f"the device did not start: {self.log()}")
+            self.pid = self._find_server()
+        except BaseException:
+            self._kill()
+            raise
+        return self
+
+    def _find_server(self):
+        """The server's process id: under the recorder it is the child of the process that was started."""
+        if not self._recorded:
+            return self._process.pid
+        program = os.path.basename(os.environ["VBLKD"])
+        for task in os.listdir(f"/proc/{self._process.pid}/task"):
+            with open(f"/proc/{self._process.pid}/task/{task}/children") as children:
+                for child in children.read().split():
+                    with open(f"/proc/{child}/comm") as comm:
+                        if comm.read().strip() == program[:15]:
+                            return int(child)
+        raise GuestError(f"the recorder runs no {program}: {self.log()}")
+
+    def __exit__(self, kind, value, trace):
+        self._kill()
+
+    def _kill(self):
+        if self._process.poll() is None:
+            if self._recorded and self.pid:
+                # Without its command the recorder ends by itself, and takes its tracing session along.
+                try:
+                    os.kill(self.pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+                try:
+                    self._process.wait(20)
+                except subprocess.TimeoutExpired:
+                    pass
+            self._process.kill()
+            self._process.wait()
+
+    def stop(self, timeout_s=60):
+        """SIGTERM: everything acknowledged is on disk, and the status is 0."""
+        os.kill(self.pid, signal.SIGTERM)
+        try:
+            status = self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise GuestError(f"the device did not stop within {timeout_s} s: {self.log()}") from None
+        if status != 0:
+            raise GuestError(f"the device ended with status {status}: {self.log()}")
+
+    def log(self):
+        with open(self._log_path, errors="replace") as log:
+            return log.read()
+
+
+def analyze(trace):
+    """(exit status, report) of `vblkscope analyze`; prints the text report for whoever reads the test's log."""
+    vblkscope = os.environ["VBLKSCOPE"]
+    text = subprocess.run([vblkscope, "analyze", trace], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    print(text.stdout, text.stderr, sep="", flush=True)
+    found = subprocess.run([vblkscope, "analyze", trace, "--format=json"], stdin=subprocess.DEVNULL,
+                           capture_output=True, text=True)
+    if found.returncode != text.returncode:
+        raise GuestError(f"text report: status {text.returncode}, JSON report: status {found.returncode}")
+    try:
+        return found.returncode, json.loads(found.stdout)
+    except json.JSONDecodeError as error:
+        raise GuestError(f"the JSON report cannot be read ({error}):\n{found.stdout}{found.stderr}") from None
+
+
+def step(text):
+    """Say what comes next and when: the log of a slow test shows where the time went."""
+    print(f"[{time.monotonic() - step.begin:6.1f} s] {text}", flush=True)
+
+
+step.begin = time.monotonic()
+
+
+def load_driver(guest):
+    guest.run("modprobe virtio_pci && modprobe virtio_blk")
+    guest.run("i=0; while [ ! -b /dev/vda ]; do i=$((i + 1)); [ $i -lt 200 ] || exit 1; usleep 50000; done")
+
+
+def print_logs(directory):
+    for place, _, names in os.walk(directory):
+        for name in sorted(set(names) & {"device.log", "console.log", "qemu.log"}):
+            with open(os.path.join(place, name), errors="replace") as log:
+                print(f"--- {name}, last 60 lines", *log.read().splitlines()[-60:], sep="\n")
+
+
+def _end_by_signal(number, frame):
+    """SIGTERM (the build's test timeout) unwinds like an exception, so that nothing stays behind."""
+    raise GuestError(f"ended by signal {number}")
+
+
+def main(test):
+    """Run test(directory, image) in a temporary directory and turn its outcome into an exit status."""
+    if not shutil.which("qemu-system-x86_64"):
+        print("qemu-system-x86_64 is not installed")
+        return SKIP
+    image = os.environ["VBLK_GUEST_IMAGE"]
+    status = subprocess.run(["sh", os.path.join(HERE, "build-image.sh"), image], stdin=subprocess.DEVNULL).returncode
+    if status != 0:
+        return status
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, _end_by_signal)
+    with tempfile.TemporaryDirectory(prefix="vblk-guest-") as directory:
+        try:
+            test(directory, image)
+            step("passed")
+            return 0
+        except GuestError as error:
+            print(f"FAILED: {error}")
+            print_logs(directory)
+            return 1

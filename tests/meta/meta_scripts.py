@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""Goal: every script can at least be read by its interpreter.
+
+Method: `sh -n` or `bash -n` for shell scripts, a compilation for Python; a script is told by its first line. Also, a script
+that opens with an interpreter says what it is for in its first lines. If it fails: a script would break when first run.
+"""
+
+import subprocess
+
+import tree
+
+SHELLS = {"#!/bin/sh": "sh", "#!/bin/bash": "bash"}
+
+
+def main():
+    problems, checked = [], 0
+    for path in tree.files():
+        if not tree.is_text(path):
+            continue
+        source = tree.text(path)
+        first = source.split("\n", 1)[0]
+        if path.suffix == ".py":
+            checked += 1
+            try:
+                compile(source, str(path), "exec")
+            except SyntaxError as error:
+                problems.append(f"{path}:{error.lineno}: {error.msg}")
+            if '"""' not in source[:400]:
+                problems.append(f"{path}: does not say what it is for")
+        elif first in SHELLS:
+            checked += 1
+            result = subprocess.run([SHELLS[first], "-n", tree.ROOT / path], capture_output=True, text=True)
+            if result.returncode:
+                problems.append(f"{path}: {result.stderr.strip()}")
+            if not source.split("\n")[1].startswith("# "):
+                problems.append(f"{path}: does not say what it is for")
+        elif first.startswith("#!") and "python" not in first:
+            problems.append(f"{path}: unknown interpreter {first}")
+    tree.finish(problems, checked, "scripts")
+
+
+main()
