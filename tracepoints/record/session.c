@@ -1,0 +1,191 @@
+#include "session.h"
+
+#include "error.h"
+
+#include <lttng/lttng.h>
+#include <lttng/tracker.h>
+#include <string.h>
+
+enum {
+    PENDING_RETRY_MS = 10,
+};
+
+struct record_session {
+    char *name;
+    struct lttng_handle *handle;
+};
+
+static const struct lttng_domain domain = { .type = LTTNG_DOMAIN_UST, .buf_type = LTTNG_BUFFER_PER_UID };
+
+const char *record_channel_name(enum record_channel channel)
+{
+    static const char *const names[RECORD_CHANNEL_COUNT] = { "core", "detail" };
+
+    return names[channel];
+}
+
+/* @code is an LTTng error, negative or not; 0 and LTTNG_OK are none. */
+static bool check(int code, const char *what, const char *object, GError **error)
+{
+    if (code == 0 || code == LTTNG_OK)
+        return true;
+    g_set_error(error, RECORD_ERROR, RECORD_ERROR_FAILED, "%s: cannot %s: %s", object, what,
+                lttng_strerror(code < 0 ? code : -code));
+    return false;
+}
+
+static bool add_channel(struct record_session *session, enum record_channel which,
+                        const struct record_buffers *buffers, GError **error)
+{
+    static const enum lttng_event_context_type contexts[] = { LTTNG_EVENT_CONTEXT_VTID, LTTNG_EVENT_CONTEXT_VPID,
+                                                              LTTNG_EVENT_CONTEXT_PROCNAME };
+    struct lttng_domain writable = domain;
+    struct lttng_channel *channel = lttng_channel_create(&writable);
+    const char *name = record_channel_name(which);
+    bool done;
+
+    if (!channel)
+        return check(LTTNG_ERR_NOMEM, "make channel", name, error);
+    g_strlcpy(channel->name, name, sizeof(channel->name));
+    channel->attr.overwrite = 0; /* a full buffer costs the newest events and is counted */
+    channel->attr.subbuf_size = buffers->piece_bytes;
+    channel->attr.num_subbuf = buffers->piece_count;
+    done = check(lttng_enable_channel(session->handle, channel), "make its buffers (try a smaller --buffer-size)",
+                 name, error);
+    lttng_channel_destroy(channel);
+
+    for (size_t i = 0; i < G_N_ELEMENTS(contexts) && done; i++) {
+        struct lttng_event_context context = { .ctx = contexts[i] };
+
+        done = check(lttng_add_context(session->handle, &context, NULL, name), "add a context", name, error);
+    }
+    return done;
+}
+
+static bool add_event(struct record_session *session, const struct record_choice *choice, GError **error)
+{
+    struct lttng_event *event = lttng_event_create();
+    bool done;
+
+    if (!event)
+        return check(LTTNG_ERR_NOMEM, "enable event", choice->event, error);
+    event->type = LTTNG_EVENT_TRACEPOINT;
+    event->loglevel_type = LTTNG_EVENT_LOGLEVEL_ALL;
+    g_strlcpy(event->name, choice->event, sizeof(event->name));
+    done = check(lttng_enable_event_with_filter(session->handle, event, record_channel_name(choice->channel),
+                                                choice->filter),
+                 "record this event", choice->event, error);
+    lttng_event_destroy(event);
+    return done;
+}
+
+static bool restrict_to_process(struct record_session *session, pid_t pid, GError **error)
+{
+    struct lttng_process_attr_tracker_handle *tracker = NULL;
+    bool done = check(lttng_session_get_tracker_handle(session->name, LTTNG_DOMAIN_UST,
+                                                       LTTNG_PROCESS_ATTR_VIRTUAL_PROCESS_ID, &tracker),
+                      "restrict the recording to --pid", session->name, error);
+
+    if (done &&
+        (lttng_process_attr_tracker_handle_set_tracking_policy(tracker, LTTNG_TRACKING_POLICY_INCLUDE_SET) !=
+             LTTNG_PROCESS_ATTR_TRACKER_HANDLE_STATUS_OK ||
+         lttng_process_attr_virtual_process_id_tracker_handle_add_pid(tracker, pid) !=
+             LTTNG_PROCESS_ATTR_TRACKER_HANDLE_STATUS_OK))
+        done = check(LTTNG_ERR_PROCESS_ATTR_TRACKER_INVALID_TRACKING_POLICY, "restrict the recording to --pid",
+                     session->name, error);
+    lttng_process_attr_tracker_handle_destroy(tracker);
+    return done;
+}
+
+static bool fill(struct record_session *session, const struct record_session_options *options, GError **error)
+{
+    struct record_choice choices[RECORD_CHOICES_MAX];
+    size_t count = record_select(options->sets, choices);
+    bool needed[RECORD_CHANNEL_COUNT] = { false };
+
+    for (size_t i = 0; i < count; i++)
+        needed[choices[i].channel] = true;
+    for (int channel = 0; channel < RECORD_CHANNEL_COUNT; channel++) {
+        if (needed[channel] && !add_channel(session, channel, &options->buffers[channel], error))
+            return false;
+    }
+    /* Before the events: enabling them reaches every process that is not excluded. */
+    if (options->pid && !restrict_to_process(session, options->pid, error))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        if (!add_event(session, &choices[i], error))
+            return false;
+    }
+    return true;
+}
+
+struct record_session *record_session_create(const struct record_session_options *options, GError **error)
+{
+    struct lttng_session_descriptor *descriptor =
+        lttng_session_descriptor_local_create(options->name, options->output);
+    struct record_session *session;
+    enum lttng_error_code code;
+    struct lttng_domain writable = domain;
+
+    if (!descriptor) {
+        check(LTTNG_ERR_INVALID, "create a session of this name (--session)", options->name, error);
+        return NULL;
+    }
+    code = lttng_create_session_ext(descriptor);
+    lttng_session_descriptor_destroy(descriptor);
+    if (!check(code, "create a session of this name (--session)", options->name, error))
+        return NULL;
+
+    session = g_new0(struct record_session, 1);
+    session->name = g_strdup(options->name);
+    session->handle = lttng_create_handle(options->name, &writable);
+    if (!check(session->handle ? LTTNG_OK : LTTNG_ERR_NOMEM, "open the session", options->name, error) ||
+        !fill(session, options, error)) {
+        record_session_destroy(session, NULL);
+        return NULL;
+    }
+    return session;
+}
+
+bool record_session_start(struct record_session *session, GError **error)
+{
+    return check(lttng_start_tracing(session->name), "start recording", session->name, error);
+}
+
+bool record_session_stop(struct record_session *session, bool (*give_up)(void *opaque), void *opaque, GError **error)
+{
+    int pending;
+
+    if (!check(lttng_stop_tracing_no_wait(session->name), "stop recording", session->name, error))
+        return false;
+    while ((pending = lttng_data_pending(session->name)) == 1) {
+        if (give_up(opaque)) {
+            g_set_error(error, RECORD_ERROR, RECORD_ERROR_FAILED,
+                        "%s: interrupted while the last events were written: they may be missing", session->name);
+            return false;
+        }
+        g_usleep(PENDING_RETRY_MS * 1000);
+    }
+    return check(pending, "wait for the last events", session->name, error);
+}
+
+bool record_session_destroy(struct record_session *session, GError **error)
+{
+    struct lttng_destruction_handle *destruction = NULL;
+    enum lttng_error_code code;
+
+    if (!session)
+        return true;
+    code = lttng_destroy_session_ext(session->name, &destruction);
+    if (code == LTTNG_OK &&
+        (lttng_destruction_handle_wait_for_completion(destruction, -1) !=
+             LTTNG_DESTRUCTION_HANDLE_STATUS_COMPLETED ||
+         lttng_destruction_handle_get_result(destruction, &code) != LTTNG_DESTRUCTION_HANDLE_STATUS_OK))
+        code = LTTNG_ERR_UNK;
+    lttng_destruction_handle_destroy(destruction);
+    lttng_destroy_handle(session->handle);
+    check(code, "end the session", session->name, error);
+    g_free(session->name);
+    g_free(session);
+    return code == LTTNG_OK;
+}
