@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "rt/coroutine.h"
@@ -41,10 +42,11 @@ struct rt_coroutine {
     uint32_t stack_index; /**< in its slab */
     struct stack_slab *slab;
     void *stack_base; /**< lowest usable byte; for sanitizers and valgrind */
-    uint64_t stack_bytes;
+    size_t stack_bytes;
     unsigned valgrind_id;
     void *tsan_fiber;
     void *asan_fake_stack;
+    struct rt_coroutine *came_from; /**< ucontext only: who switched here */
 };
 
 #endif

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Goal: tests/packages installs on a bare Debian whatever the build and the tests look for.
 
-Method: each dependency(), find_library() and find_program() of the meson files is looked up on this machine; the
-package that owns what is found must be in tests/packages or needed by one that is. If it fails: a fresh machine would
-build without that part, or not at all.
+Method: each dependency(), find_library() and find_program() of the meson files is looked up on this machine; the package
+that owns what is found must be in tests/packages or needed by one that is. If it fails: a fresh machine would build
+without that part, or not at all.
 
 Usage: meta_packages.py COMPILER...
 """
@@ -51,8 +51,7 @@ def owners(path):
 def closure(packages):
     """The packages and all that they depend on, as far as installed."""
     depends = {}
-    form = "${Package}|${Essential}|${Provides}|${Depends},${Pre-Depends}\n"
-    for line in output("dpkg-query", "-W", "-f", form).splitlines():
+    for line in output("dpkg-query", "-W", "-f", "${Package}|${Essential}|${Provides}|${Depends},${Pre-Depends}\n").splitlines():
         package, essential, provides, needs = line.split("|", 3)
         names = {re.split(r"[ :(]", need.strip())[0] for need in re.split(r"[,|]", needs) if need.strip()}
         depends[package] = names

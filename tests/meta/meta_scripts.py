@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Goal: every script can at least be read by its interpreter.
 
-Method: `sh -n` or `bash -n` for shell scripts, a compilation for Python; a script is told by its first line. Also,
-each says in its first lines what it is for. If it fails: a script would break when first run.
+Method: `sh -n` or `bash -n` for shell scripts, a compilation for Python; a script is told by its first line. Also, a script
+that opens with an interpreter says what it is for in its first lines. If it fails: a script would break when first run.
 """
 
 import subprocess

@@ -25,7 +25,8 @@ enum rt_stack_guard { RT_STACK_GUARD_AUTO, RT_STACK_GUARD_LIGHTWEIGHT, RT_STACK_
  *
  * Units:     stack_bytes is a multiple of the page size, without the guard; 0 takes the default of 64 KiB.
  * Returns:   0, or -EOPNOTSUPP: lightweight guards were asked for and this kernel has none (proved by
- *            touching one in a child); -EBUSY: stacks exist already; -EINVAL.
+ *            touching one in a child); -EBUSY: stacks exist already, or their facts or the
+ *            pool's limits were asked for; -EINVAL.
  * Thread:    any, before others use coroutines.
  */
 int rt_stack_configure(enum rt_stack_guard guard, uint32_t stack_bytes);

@@ -1,0 +1,434 @@
+#include "coroutine/stack.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "coroutine/coroutine_internal.h"
+#include "coroutine/guard.h"
+#include "coroutine/switch.h"
+#include "process/vma.h"
+#include "rt/pool.h"
+#include "rt/process.h"
+#include "tracepoints/process.h"
+
+#ifdef RT_ASAN
+#include <sanitizer/asan_interface.h>
+#endif
+#ifdef RT_VALGRIND
+#include <valgrind/valgrind.h>
+#endif
+
+#define STACK_BYTES_DEFAULT (64 * 1024)
+#define CACHE_LINE 64
+/* Stacks lie at the same distance from each other, so their tops would all fall into the same few sets of the first
+ * cache. Each begins a little lower than its neighbour, up to a page. */
+#define COLOURS 16
+#define COLOUR_BYTES (4 * CACHE_LINE)
+
+#define WORD_BITS 64
+#define SLAB_WORDS (RT_POOL_BATCH_SIZE / WORD_BITS)
+
+struct stack_slab {
+    char *memory;
+    uint64_t free[SLAB_WORDS];    /* stacks that nobody has */
+    uint64_t guarded[SLAB_WORDS]; /* stacks that have their guard; made with the first use */
+    uint32_t free_count, guarded_count;
+    struct stack_slab *next, **at; /* slabs that have free stacks; at is NULL: none free */
+};
+
+/* All under lock, but for the counts that the sampler reads. */
+static struct {
+    pthread_mutex_t lock;
+    struct stack_slab *available, **available_last;
+    struct stack_slab **by_address;
+    uint32_t slab_count, slab_room, empty_count;
+    _Atomic uint32_t stack_count, vma_count;
+
+    /* Fixed once set_up. */
+    _Atomic bool set_up;
+    enum rt_stack_guard guard;
+    size_t page_bytes, stride;
+    uint32_t stack_bytes, mappings_per_1000;
+    int probe_error;
+} stacks = { .lock = PTHREAD_MUTEX_INITIALIZER, .available_last = &stacks.available };
+
+/* ---- what stacks are made like ---- */
+
+static int set_up_locked(enum rt_stack_guard guard, uint32_t stack_bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t bytes = stack_bytes ? stack_bytes : STACK_BYTES_DEFAULT;
+    uint32_t cost = 0;
+    int error = -EOPNOTSUPP;
+
+    if (bytes % page != 0 || bytes < 4 * page)
+        return -EINVAL;
+    if (guard != RT_STACK_GUARD_MPROTECT)
+        error = rt_guard_probe(RT_STACK_GUARD_LIGHTWEIGHT, bytes + page, &cost);
+    if (error < 0 && guard == RT_STACK_GUARD_LIGHTWEIGHT)
+        return error;
+    if (error < 0) {
+        guard = RT_STACK_GUARD_MPROTECT;
+        /* No child to measure in: what mprotect cannot help costing, a mapping for the guard and one for the stack. */
+        if (rt_guard_probe(guard, bytes + page, &cost) < 0)
+            cost = 2000;
+    } else {
+        guard = RT_STACK_GUARD_LIGHTWEIGHT;
+    }
+    stacks.guard = guard;
+    stacks.page_bytes = page;
+    stacks.stack_bytes = (uint32_t)bytes;
+    stacks.stride = bytes + page;
+    stacks.mappings_per_1000 = cost;
+    atomic_store_explicit(&stacks.set_up, true, memory_order_release);
+    return 0;
+}
+
+/* ORDER stack.setup: whoever sees set_up sees what was set up. Test: none needed, a plain publication. */
+static void ensure_set_up(void)
+{
+    if (atomic_load_explicit(&stacks.set_up, memory_order_acquire)) /* ORDER stack.setup, reading side */
+        return;
+    pthread_mutex_lock(&stacks.lock);
+    if (!atomic_load_explicit(&stacks.set_up, memory_order_relaxed)) {
+        int error = set_up_locked(RT_STACK_GUARD_AUTO, 0);
+
+        assert(error == 0); /* the default size is a multiple of every page size, and AUTO falls back */
+        (void)error;
+    }
+    pthread_mutex_unlock(&stacks.lock);
+}
+
+int rt_stack_configure(enum rt_stack_guard guard, uint32_t stack_bytes)
+{
+    int error = -EBUSY;
+
+    pthread_mutex_lock(&stacks.lock);
+    if (!atomic_load_explicit(&stacks.set_up, memory_order_relaxed))
+        error = set_up_locked(guard, stack_bytes);
+    pthread_mutex_unlock(&stacks.lock);
+    return error;
+}
+
+void rt_stack_facts(struct rt_stack_facts *facts_out)
+{
+    ensure_set_up();
+    facts_out->stack_bytes = stacks.stack_bytes;
+    facts_out->mappings_per_1000_stacks = stacks.mappings_per_1000;
+    facts_out->max_map_count = rt_vma_limit();
+    facts_out->guard_name = stacks.guard == RT_STACK_GUARD_LIGHTWEIGHT ? "lightweight" : "mprotect";
+}
+
+const char *rt_stack_error_hint(char *buffer, uint32_t buffer_bytes)
+{
+    uint32_t count = rt_process_vma_count(), limit = rt_vma_limit();
+
+    /* A slab or a guard needs a few more than it seems to: "nearly all" is all. */
+    if (limit != RT_POOL_NO_LIMIT && count + limit / 100 >= limit)
+        snprintf(buffer, buffer_bytes,
+                 "no coroutine stack: %u of vm.max_map_count=%u mappings are in use "
+                 "(raise it: sysctl -w vm.max_map_count=%u)",
+                 count, limit, limit < RT_POOL_NO_LIMIT / 4 ? limit * 4 : limit);
+    else
+        snprintf(buffer, buffer_bytes,
+                 "no coroutine stack: out of memory with %u of vm.max_map_count=%u mappings in use "
+                 "(look at ulimit -v, vm.overcommit_memory and the cgroup's memory.max)",
+                 count, limit);
+    return buffer;
+}
+
+size_t rt_stack_stride(void)
+{
+    ensure_set_up();
+    return stacks.stride;
+}
+
+/* ---- counting mappings ---- */
+
+/* Index of the first slab at or above @memory. */
+static uint32_t position_locked(const char *memory)
+{
+    uint32_t low = 0, high = stacks.slab_count;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (stacks.by_address[middle]->memory < memory)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static size_t slab_bytes(void)
+{
+    return stacks.stride * RT_POOL_BATCH_SIZE;
+}
+
+/* Slabs side by side are one mapping for the kernel, as long as no mprotect tells them apart. */
+static int joins_locked(uint32_t position)
+{
+    const char *memory = stacks.by_address[position]->memory;
+    int joins = 0;
+
+    if (position > 0)
+        joins += stacks.by_address[position - 1]->memory + slab_bytes() == memory;
+    if (position + 1 < stacks.slab_count)
+        joins += stacks.by_address[position + 1]->memory == memory + slab_bytes();
+    return joins;
+}
+
+static void count_mappings(int delta)
+{
+    atomic_fetch_add_explicit(&stacks.vma_count, (uint32_t)delta, memory_order_relaxed);
+}
+
+/* ---- slabs ---- */
+
+static void make_available_locked(struct stack_slab *slab)
+{
+    slab->next = NULL;
+    slab->at = stacks.available_last;
+    *slab->at = slab;
+    stacks.available_last = &slab->next;
+}
+
+static void make_unavailable_locked(struct stack_slab *slab)
+{
+    *slab->at = slab->next;
+    if (slab->next)
+        slab->next->at = slab->at;
+    else
+        stacks.available_last = slab->at;
+    slab->at = NULL;
+}
+
+static struct stack_slab *map_slab_locked(const char **operation_out)
+{
+    struct stack_slab *slab;
+    uint32_t position;
+
+    if (stacks.slab_count == stacks.slab_room) {
+        uint32_t room = stacks.slab_room ? stacks.slab_room * 2 : 16;
+        struct stack_slab **by_address = realloc(stacks.by_address, room * sizeof(*by_address));
+
+        *operation_out = "realloc";
+        if (!by_address)
+            return NULL;
+        stacks.by_address = by_address;
+        stacks.slab_room = room;
+    }
+    *operation_out = "calloc";
+    slab = calloc(1, sizeof(*slab));
+    if (!slab)
+        return NULL;
+    *operation_out = "mmap";
+    slab->memory = rt_guard_map(slab_bytes());
+    if (!slab->memory) {
+        free(slab);
+        return NULL;
+    }
+    memset(slab->free, 0xff, sizeof(slab->free));
+    slab->free_count = RT_POOL_BATCH_SIZE;
+
+    position = position_locked(slab->memory);
+    memmove(&stacks.by_address[position + 1], &stacks.by_address[position],
+            (stacks.slab_count - position) * sizeof(*stacks.by_address));
+    stacks.by_address[position] = slab;
+    stacks.slab_count++;
+    stacks.empty_count++;
+    if (stacks.guard == RT_STACK_GUARD_LIGHTWEIGHT)
+        count_mappings(1 - joins_locked(position));
+    make_available_locked(slab);
+    return slab;
+}
+
+/* Takes it from every list; the memory is unmapped by the caller, without the lock. */
+static void remove_slab_locked(struct stack_slab *slab)
+{
+    uint32_t position = position_locked(slab->memory);
+
+    if (stacks.guard == RT_STACK_GUARD_LIGHTWEIGHT)
+        count_mappings(joins_locked(position) - 1);
+    else
+        count_mappings(-2 * (int)slab->guarded_count);
+    stacks.slab_count--;
+    memmove(&stacks.by_address[position], &stacks.by_address[position + 1],
+            (stacks.slab_count - position) * sizeof(*stacks.by_address));
+    make_unavailable_locked(slab);
+}
+
+/* The first free stack, with a guard if there is one: that saves the call. */
+static uint32_t find_free_locked(const struct stack_slab *slab)
+{
+    for (int word = 0; word < SLAB_WORDS; word++)
+        if (slab->free[word] & slab->guarded[word])
+            return (uint32_t)(word * WORD_BITS + __builtin_ctzll(slab->free[word] & slab->guarded[word]));
+    for (int word = 0; word < SLAB_WORDS; word++)
+        if (slab->free[word])
+            return (uint32_t)(word * WORD_BITS + __builtin_ctzll(slab->free[word]));
+    assert(!"a slab in the list of available ones has a free stack");
+    return 0;
+}
+
+static uint64_t bit_of(uint32_t index)
+{
+    return UINT64_C(1) << (index % WORD_BITS);
+}
+
+/* Returns the slab if that was its last used stack and one empty slab is kept already. */
+static struct stack_slab *put_back_locked(struct stack_slab *slab, uint32_t index)
+{
+    slab->free[index / WORD_BITS] |= bit_of(index);
+    if (slab->free_count++ == 0)
+        make_available_locked(slab);
+    if (slab->free_count < RT_POOL_BATCH_SIZE)
+        return NULL;
+    if (stacks.empty_count == 0) {
+        stacks.empty_count++;
+        return NULL;
+    }
+    remove_slab_locked(slab);
+    return slab;
+}
+
+static void unmap_slab(struct stack_slab *slab)
+{
+    int status = munmap(slab->memory, slab_bytes());
+
+    assert(status == 0); /* whole mappings only: nothing has to be split, so the limit cannot be met */
+    (void)status;
+    free(slab);
+}
+
+/* ---- coroutines on stacks ---- */
+
+static struct rt_coroutine *control_block(char *base, uint32_t index)
+{
+    size_t block = (sizeof(struct rt_coroutine) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+
+    return (struct rt_coroutine *)(void *)(base + stacks.stack_bytes - block - (index % COLOURS) * COLOUR_BYTES);
+}
+
+static struct rt_coroutine *failed(const char *operation, int error)
+{
+    lttng_ust_tracepoint(rt_process, vma_exhausted, operation, error, rt_process_vma_count(), rt_vma_limit());
+    return NULL;
+}
+
+struct rt_coroutine *rt_stack_create(void)
+{
+    struct stack_slab *slab, *unused = NULL;
+    struct rt_coroutine *co;
+    const char *operation = NULL;
+    char *guard_page, *base;
+    uint32_t index;
+    bool guarded;
+
+    ensure_set_up();
+    pthread_mutex_lock(&stacks.lock);
+    slab = stacks.available ? stacks.available : map_slab_locked(&operation);
+    if (!slab) {
+        int error = -errno;
+
+        pthread_mutex_unlock(&stacks.lock);
+        return failed(operation, error);
+    }
+    index = find_free_locked(slab);
+    guarded = slab->guarded[index / WORD_BITS] & bit_of(index);
+    slab->free[index / WORD_BITS] &= ~bit_of(index);
+    if (slab->free_count-- == RT_POOL_BATCH_SIZE)
+        stacks.empty_count--;
+    if (slab->free_count == 0)
+        make_unavailable_locked(slab);
+    pthread_mutex_unlock(&stacks.lock);
+
+    guard_page = slab->memory + index * stacks.stride;
+    base = guard_page + stacks.page_bytes;
+    if (!guarded) {
+        int error = rt_guard_install(stacks.guard, guard_page, stacks.page_bytes);
+
+        pthread_mutex_lock(&stacks.lock);
+        if (error < 0) {
+            unused = put_back_locked(slab, index);
+        } else {
+            slab->guarded[index / WORD_BITS] |= bit_of(index);
+            slab->guarded_count++;
+            if (stacks.guard == RT_STACK_GUARD_MPROTECT)
+                count_mappings(2);
+        }
+        pthread_mutex_unlock(&stacks.lock);
+        if (unused)
+            unmap_slab(unused);
+        if (error < 0)
+            return failed(rt_guard_operation(stacks.guard), error);
+    }
+
+    co = control_block(base, index);
+    *co = (struct rt_coroutine){
+        .stack_index = index,
+        .slab = slab,
+        .stack_base = base,
+        .stack_bytes = (size_t)((char *)co - base),
+    };
+#ifdef RT_VALGRIND
+    co->valgrind_id = VALGRIND_STACK_REGISTER(base, co);
+#endif
+#ifdef RT_TSAN
+    co->tsan_fiber = __tsan_create_fiber(0);
+#endif
+    switch_prepare(co);
+    atomic_fetch_add_explicit(&stacks.stack_count, 1, memory_order_relaxed);
+    return co;
+}
+
+/* What the sanitizers and the kernel know of this stack is forgotten; the control block too. */
+static void wipe(struct rt_coroutine *co)
+{
+    char *base = co->stack_base;
+
+#ifdef RT_VALGRIND
+    VALGRIND_STACK_DEREGISTER(co->valgrind_id);
+#endif
+#ifdef RT_TSAN
+    __tsan_destroy_fiber(co->tsan_fiber);
+#endif
+#ifdef RT_ASAN
+    ASAN_UNPOISON_MEMORY_REGION(base, stacks.stack_bytes);
+#endif
+    /* Cannot fail on a mapping of ours; if it did, the pages would only stay. Guards stay in any case. */
+    (void)madvise(base, stacks.stack_bytes, MADV_DONTNEED);
+}
+
+void rt_stack_destroy_chain(struct rt_coroutine *first)
+{
+    while (first) {
+        struct rt_coroutine *co = first;
+        struct stack_slab *slab = co->slab, *unused;
+        uint32_t index = co->stack_index;
+
+        first = co->pool_next;
+        wipe(co);
+        pthread_mutex_lock(&stacks.lock);
+        unused = put_back_locked(slab, index);
+        pthread_mutex_unlock(&stacks.lock);
+        if (unused)
+            unmap_slab(unused);
+        atomic_fetch_sub_explicit(&stacks.stack_count, 1, memory_order_relaxed);
+    }
+}
+
+void rt_stack_counts(uint32_t *stack_count_out, uint32_t *stack_vma_count_out)
+{
+    *stack_count_out = atomic_load_explicit(&stacks.stack_count, memory_order_relaxed);
+    *stack_vma_count_out = atomic_load_explicit(&stacks.vma_count, memory_order_relaxed);
+}
