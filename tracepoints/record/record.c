@@ -99,7 +99,7 @@ static bool parse_options(int argc, char **argv, struct options *options, GError
         { "events", 'e', 0, G_OPTION_ARG_STRING, &options->events,
           "Sets of events: core, loop, lock, request, coroutine, or all; core is always recorded (default: core)",
           "SET,..." },
-        { "pid", 'p', 0, G_OPTION_ARG_INT, &options->pid, "Record only this process, until it ends", "PID" },
+        { "pid", 'p', 0, G_OPTION_ARG_INT, &options->pid, "Record only this process, until it or COMMAND ends", "PID" },
         { "duration", 'd', 0, G_OPTION_ARG_DOUBLE, &options->duration_s,
           "End the recording after so many seconds", "SECONDS" },
         { "buffer-size", 'b', 0, G_OPTION_ARG_STRING, &options->buffer_size,
@@ -129,8 +129,6 @@ static bool parse_options(int argc, char **argv, struct options *options, GError
     }
     if (options->pid < 0)
         return usage_error(error, "--pid: a process id is above 0 (see pgrep -a vblkd)");
-    if (options->pid && options->command)
-        return usage_error(error, "--pid and a COMMAND exclude each other: leave one out");
     if (!isfinite(options->duration_s) || options->duration_s < 0 || options->duration_s > 1e9)
         return usage_error(error, "--duration: must be a number of seconds above 0");
     if (options->session && (!*options->session || strchr(options->session, '/')))
@@ -229,7 +227,9 @@ static void clear_progress(const struct recording *recording)
 static void record_until_end(struct recording *recording)
 {
     const struct options *options = recording->options;
-    int pid_fd = options->pid ? (int)syscall(SYS_pidfd_open, options->pid, 0) : -1;
+    /* With a command its end decides, whatever becomes of the process. */
+    bool watch_process = options->pid && !options->command;
+    int pid_fd = watch_process ? (int)syscall(SYS_pidfd_open, options->pid, 0) : -1;
 
     recording->loop = g_main_loop_new(NULL, FALSE);
     recording->started_us = g_get_monotonic_time();
@@ -243,7 +243,7 @@ static void record_until_end(struct recording *recording)
         g_child_watch_add(recording->command, on_command_end, recording);
     if (pid_fd >= 0)
         g_unix_fd_add(pid_fd, G_IO_IN, on_process_end, recording);
-    else if (options->pid && errno == ESRCH)
+    else if (watch_process && errno == ESRCH)
         recording->end = END_PROCESS;
 
     if (recording->end == END_NONE)
