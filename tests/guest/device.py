@@ -35,7 +35,8 @@ def is_listening(path):
     """Whether a process listens at a socket path; told by the kernel's table, because to connect would use it up."""
     accepting = "00010000"
     with open("/proc/net/unix") as table:
-        return any(fields[-1] == path and fields[3] == accepting for fields in map(str.split, table) if len(fields) == 8)
+        entries = [line.split() for line in table]
+    return any(len(entry) == 8 and entry[7] == path and entry[3] == accepting for entry in entries)
 
 
 def thread_cpu_shares(pid, window_s=2.0):
@@ -164,11 +165,6 @@ def step(text):
 
 
 step.begin = time.monotonic()
-
-
-def load_driver(guest):
-    guest.run("modprobe virtio_pci && modprobe virtio_blk")
-    guest.run("i=0; while [ ! -b /dev/vda ]; do i=$((i + 1)); [ $i -lt 200 ] || exit 1; usleep 50000; done")
 
 
 def print_logs(directory):

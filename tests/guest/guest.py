@@ -103,7 +103,8 @@ class Guest:
         while end not in self._buffer:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise GuestError(f"{what} within {timeout_s} s; so far it said {self._buffer.decode(errors='replace')!r}")
+                said = self._buffer.decode(errors="replace")
+                raise GuestError(f"{what} within {timeout_s} s; so far it said {said!r}")
             self._agent.settimeout(left)
             try:
                 data = self._agent.recv(65536)
@@ -149,3 +150,8 @@ class Guest:
             raise GuestError(f"the guest did not power off within {timeout_s} s") from None
         if status != 0:
             raise GuestError(f"QEMU ended with status {status}: {self.qemu_log()}")
+
+
+def load_driver(guest):
+    guest.run("modprobe virtio_pci && modprobe virtio_blk")
+    guest.run("i=0; while [ ! -b /dev/vda ]; do i=$((i + 1)); [ $i -lt 200 ] || exit 1; usleep 50000; done")

@@ -2,9 +2,9 @@
 """Goal: a Linux guest keeps its files on a recorded vblkd, and the analysis of the recording finds nothing wrong.
 
 Method: two queues and two IOThreads; mke2fs, 200 MB of random files and a fio verify run on both queues, sync,
-unmount, e2fsck, mount again, every checksum compared with the one taken before the data went to the disk. Then the guest
-unloads and reloads its driver (dataplane stop and start) and computes the checksum of the raw disk, which must be
-that of the file on the host.
+unmount, e2fsck, mount again, every checksum compared with the one taken before the data went to the disk. Then the
+guest unloads and reloads its driver (dataplane stop and start) and computes the checksum of the raw disk, which must
+be that of the file on the host.
 
 If it fails: data is lost or misplaced between ring and file (a checksum differs), the start and stop order is broken
 (the reload hangs), or an analysis raises a false alarm (status other than 0).
@@ -18,8 +18,8 @@ import os
 import sys
 
 import device
-from device import QUEUES, Device, analyze, load_driver, step
-from guest import Guest, GuestError
+from device import QUEUES, Device, analyze, step
+from guest import Guest, GuestError, load_driver
 
 DISK_BYTES = 384 << 20
 FILE_COUNT = 8

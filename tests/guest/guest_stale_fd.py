@@ -17,8 +17,8 @@ import subprocess
 import sys
 
 import device
-from device import QUEUES, Device, analyze, load_driver, step, thread_cpu_shares
-from guest import Guest, GuestError
+from device import QUEUES, Device, analyze, step, thread_cpu_shares
+from guest import Guest, GuestError, load_driver
 
 DISK_BYTES = 64 << 20
 # A spinning thread takes all it gets of a processor, an idle loop nothing: far apart even on a busy machine.

@@ -20,7 +20,8 @@ LIBRARIES = ["glib-2.0", "lttng-ust", "liburcu"]
 
 
 def library_flags():
-    return subprocess.run(["pkg-config", "--cflags", *LIBRARIES], check=True, capture_output=True, text=True).stdout.split()
+    command = ["pkg-config", "--cflags", *LIBRARIES]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
 
 
 def main():
@@ -38,7 +39,8 @@ def main():
         name = header.relative_to(os.path.join(room, "include"))
         # Twice: the guard must hold (a provider's header is read several times by design).
         source = f'#include "{name}"\n#include "{name}"\n'
-        result = subprocess.run([*compiler, *FLAGS, *places, *libraries, "-"], input=source, capture_output=True, text=True)
+        command = [*compiler, *FLAGS, *places, *libraries, "-"]
+        result = subprocess.run(command, input=source, capture_output=True, text=True)
         if result.returncode:
             problems.append(f"{header} does not compile alone:\n{result.stderr}")
     tree.finish(problems, checked, "public headers")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Goal: the documentation leads where it says.
 
-Method: each relative link of a Markdown file points to a file or directory of the tree, and its #anchor to a heading there.
-If it fails: something was moved or renamed and its readers were left behind.
+Method: each relative link of a Markdown file points to a file or directory of the tree, and its #anchor to a heading
+there. If it fails: something was moved or renamed and its readers were left behind.
 """
 
 import re

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Goal: tests/packages installs on a bare Debian whatever the build and the tests look for.
 
-Method: each dependency(), find_library() and find_program() of the meson files is looked up on this machine; the package
-that owns what is found must be in tests/packages or needed by one that is. If it fails: a fresh machine would build
-without that part, or not at all.
+Method: each dependency(), find_library() and find_program() of the meson files is looked up on this machine; the
+package that owns what is found must be in tests/packages or needed by one that is. If it fails: a fresh machine would
+build without that part, or not at all.
 
 Usage: meta_packages.py COMPILER...
 """
@@ -51,7 +51,8 @@ def owners(path):
 def closure(packages):
     """The packages and all that they depend on, as far as installed."""
     depends = {}
-    for line in output("dpkg-query", "-W", "-f", "${Package}|${Essential}|${Provides}|${Depends},${Pre-Depends}\n").splitlines():
+    form = "${Package}|${Essential}|${Provides}|${Depends},${Pre-Depends}\n"
+    for line in output("dpkg-query", "-W", "-f", form).splitlines():
         package, essential, provides, needs = line.split("|", 3)
         names = {re.split(r"[ :(]", need.strip())[0] for need in re.split(r"[,|]", needs) if need.strip()}
         depends[package] = names
@@ -80,7 +81,7 @@ def main():
     covered = closure(listed)
     problems = []
     calls = {(kind, name, path) for path in tree.files("meson.build") for kind, name in CALL.findall(tree.text(path))
-             if (kind, name) not in BUILT_IN}
+             if (kind, name) not in BUILT_IN and not (tree.ROOT / path.parent / name).exists()}
     for kind, name, path in sorted(calls):
         found = locate(kind, name, compiler)
         if not found:

@@ -11,7 +11,7 @@ import re
 import tree
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+[<"]([^>"]+)[>"]', re.M)
-ROOT_NAMES = {"meson.build", "runtime", "virtio-blk", "tracepoints", "analysis", "tests", "dashboards", "README.md", "LICENSE"}
+ROOT_NAMES = {*tree.MAY_INCLUDE, "tests", "meson.build", "README.md", "LICENSE"}
 
 
 def room_of_include(name, includer):

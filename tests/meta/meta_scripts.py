@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Goal: every script can at least be read by its interpreter.
 
-Method: `sh -n` or `bash -n` for shell scripts, a compilation for Python; a script is told by its first line. Also, a script
-that opens with an interpreter says what it is for in its first lines. If it fails: a script would break when first run.
+Method: `sh -n` or `bash -n` for shell scripts, a compilation for Python; a script is told by its first line. Also,
+each says in its first lines what it is for. If it fails: a script would break when first run.
 """
 
 import subprocess
@@ -19,7 +19,7 @@ def main():
             continue
         source = tree.text(path)
         first = source.split("\n", 1)[0]
-        if path.suffix == ".py":
+        if path.suffix == ".py" or first.startswith("#!") and "python" in first:
             checked += 1
             try:
                 compile(source, str(path), "exec")
@@ -34,7 +34,7 @@ def main():
                 problems.append(f"{path}: {result.stderr.strip()}")
             if not source.split("\n")[1].startswith("# "):
                 problems.append(f"{path}: does not say what it is for")
-        elif first.startswith("#!") and "python" not in first:
+        elif first.startswith("#!"):
             problems.append(f"{path}: unknown interpreter {first}")
     tree.finish(problems, checked, "scripts")
 

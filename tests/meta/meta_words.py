@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Goal: the project does not depend on, or talk about, the machine that it was written on.
 
-Method: no text file holds an absolute path of somebody's home or work directory, a path out of the tree, or the address of
-a package registry. If it fails: what works here would not work after a clone elsewhere.
+Method: no text file holds an absolute path of somebody's home or work directory, a path out of the tree, or the
+address of a package registry. If it fails: what works here would not work after a clone elsewhere.
 """
 
 import re

@@ -25,8 +25,9 @@ def files(*suffixes, under=""):
     found = []
     for place, directories, names in os.walk(ROOT / under):
         top = Path(place) == ROOT
-        directories[:] = [name for name in directories
-                          if name not in {".git", "__pycache__", "node_modules"} and not (top and name.startswith("build"))]
+        builds = {name for name in directories if top and name.startswith("build")}
+        left_out = builds | {".git", "__pycache__", "node_modules"}
+        directories[:] = [name for name in directories if name not in left_out]
         for name in names:
             if name != ".git" and (not suffixes or name.endswith(suffixes)):
                 found.append((Path(place) / name).relative_to(ROOT))
