@@ -1,0 +1,115 @@
+/* One watched descriptor, and the protocol by which another thread takes it out of a running loop. Private to
+ * loop/. */
+#ifndef RUNTIME_HANDLER_H
+#define RUNTIME_HANDLER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "loop/asymmetric_fence.h"
+#include "rt/loop.h"
+
+/** Why a handler is in the loop's ready queue; both may hold. */
+enum { HANDLER_READY_FD = 1, HANDLER_READY_POLL = 2 };
+
+struct rt_handler {
+    /* Fixed at attach. */
+    struct rt_loop *loop;
+    uint64_t id;
+    int fd;
+    enum rt_fd_role role;
+    uint32_t device_id;
+    uint16_t queue_index;
+    struct rt_fd_callbacks callbacks;
+    void *opaque;
+
+    /* Any thread, atomic. */
+    _Atomic bool detached;
+    _Atomic bool
+        stuck; /**< the monitor could not let go of it: its descriptor was closed before the detach */
+
+    /* Written by the loop's thread only, read by a thread that detaches. */
+    _Atomic uint32_t running; /**< how many of its callbacks are on the stack */
+
+    /* The loop's thread; whoever detaches it, once nothing runs. */
+    bool poll_started; /**< poll_begin was called and poll_end was not */
+
+    /* The loop's thread. */
+    uint8_t ready;
+    bool paused;
+    TAILQ_ENTRY(rt_handler) ready_link;  /**< in loop->ready when ready != 0 */
+    TAILQ_ENTRY(rt_handler) polled_link; /**< in loop->polled */
+
+    /* Under the registry lock. */
+    LIST_ENTRY(rt_handler) link; /**< in loop->handlers; after the detach in loop->dead or loop->stuck */
+};
+
+LIST_HEAD(handler_list, rt_handler);
+TAILQ_HEAD(handler_queue, rt_handler);
+
+static inline bool handler_can_poll(const struct rt_handler *handler)
+{
+    return handler->callbacks.poll != NULL;
+}
+
+/*
+ * ORDER loop.detach: when rt_loop_detach_fd() returns in another thread, no callback runs and none will.
+ *   handler_enter():       store running, light fence, load detached
+ *   rt_loop_detach_fd():   store detached, heavy fence, load running
+ *   handler_leave():       store running (release), light fence, load detached
+ * If weaker: both load the old value, and a callback runs on memory that its owner has freed.
+ * The release in handler_leave() pairs with the acquire of the thread that waits: it sees what callbacks
+ * wrote. Test: tests/runtime/loop/stress_detach.c.
+ */
+
+void handler_wake_detacher(struct rt_handler *handler);
+
+static inline void handler_leave(struct rt_handler *handler)
+{
+    uint32_t running = atomic_load_explicit(&handler->running, memory_order_relaxed);
+    atomic_store_explicit(&handler->running, running - 1,
+                          memory_order_release); /* ORDER loop.detach, leave side */
+    fence_light();
+    if (atomic_load_explicit(&handler->detached, memory_order_relaxed))
+        handler_wake_detacher(handler);
+}
+
+/** Whether callbacks may be called now; then handler_leave() must follow. Thread: the loop's. */
+static inline bool handler_enter(struct rt_handler *handler)
+{
+    uint32_t running = atomic_load_explicit(&handler->running, memory_order_relaxed);
+    atomic_store_explicit(&handler->running, running + 1,
+                          memory_order_relaxed); /* ORDER loop.detach, enter side */
+    fence_light();
+    /* Acquire: also what the attaching thread wrote before. */
+    if (!atomic_load_explicit(&handler->detached, memory_order_acquire))
+        return true;
+    handler_leave(handler);
+    return false;
+}
+
+/** Callbacks do not nest: in a nested pass a handler whose callback waits for that pass is left alone. */
+static inline bool handler_is_running(const struct rt_handler *handler)
+{
+    return atomic_load_explicit(&handler->running, memory_order_relaxed) != 0;
+}
+
+/** Free what was detached. Thread: the loop's, between passes. */
+void handler_reap(struct rt_loop *loop);
+
+/** Bring loop->polled up to date. Thread: the loop's, while nobody walks through it. */
+void handler_refresh_polled(struct rt_loop *loop);
+
+/** Put it into the ready queue. Thread: the loop's. */
+void handler_set_ready(struct rt_handler *handler, uint8_t why);
+
+/** Run the ready queue empty. Returns whether anybody but the wakeup handler consumed something. */
+bool handler_dispatch(struct rt_loop *loop);
+
+/** Forget every handler: the loop is being destroyed. */
+void handler_detach_all(struct rt_loop *loop);
+
+#endif

@@ -1,0 +1,192 @@
+/* What a loop is made of. Private to runtime/: other rooms see rt/loop.h. */
+#ifndef RUNTIME_LOOP_INTERNAL_H
+#define RUNTIME_LOOP_INTERNAL_H
+
+#include <pthread.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "loop/handler.h"
+#include "loop/monitor.h"
+#include "rt/loop.h"
+
+#define CACHE_LINE_BYTES 64
+
+struct rt_coroutine;
+
+/** Values are those of rt_loop:publish. */
+enum publish_kind { PUBLISH_BOTTOM_HALF = 0, PUBLISH_COROUTINE = 1, PUBLISH_TIMER = 2 };
+
+/** What the loop's thread spends its time on. */
+enum loop_phase { LOOP_BUSY, LOOP_POLLING, LOOP_WAITING, LOOP_PHASE_COUNT };
+
+/** How long busy polling may last; adapts to what polling pays. One per loop. */
+struct poll_window {
+    int64_t ns;
+};
+
+/** First in, first out, for the loop's thread alone. */
+struct bh_queue {
+    struct rt_bh *first, **last;
+    uint32_t count;
+};
+
+struct woken_queue {
+    struct rt_coroutine *first, **last;
+    uint32_t count;
+};
+
+/* Locks in taking order: the list of all loops, registry_lock. timer_lock is taken with no other. */
+struct rt_loop {
+    /* Fixed at creation. */
+    uint32_t id;
+    char *name;
+    int event_fd;
+    struct rt_handler *wakeup; /**< of event_fd */
+    const struct monitor_ops *monitor_ops;
+    struct monitor *monitor;
+    int64_t coarse_clock_ns; /**< resolution of the cheap clock */
+
+    /* Written by notifiers. One line, so that a notify moves one line between caches: notifying takes it for
+     * writing anyway, and notify_me changes only around a wait. */
+    alignas(CACHE_LINE_BYTES) _Atomic uint32_t notified;
+    _Atomic uint32_t notify_me;                  /**< written by the loop's thread only */
+    _Atomic(struct rt_bh *) bh_pushed;           /**< newest first */
+    _Atomic(struct rt_coroutine *) woken_pushed; /**< newest first */
+    _Atomic uint64_t published;                  /**< running totals */
+    _Atomic uint64_t notifies, event_writes, event_writes_while_polling;
+
+    /* Written by the loop's thread, read by the sampler: relaxed, no order needed between them. */
+    alignas(CACHE_LINE_BYTES) _Atomic uint64_t passes, dispatches, idle_dispatches, polls, polls_useful;
+    _Atomic uint64_t queued; /**< work that the loop's own thread queued */
+    _Atomic uint64_t run;    /**< published or queued work that was taken to be run */
+
+    /* ORDER loop.phase, see stats.c. */
+    _Atomic uint32_t phase_sequence;
+    _Atomic uint32_t phase; /**< enum loop_phase */
+    _Atomic int64_t phase_since_ns;
+    _Atomic int64_t wait_timeout_ns;
+    _Atomic uint64_t phase_ns[LOOP_PHASE_COUNT];
+
+    /* Loop's thread only. */
+    alignas(CACHE_LINE_BYTES) unsigned depth; /**< passes on the stack */
+    struct handler_queue ready;               /**< to be dispatched; nested passes share it */
+    struct handler_queue polled;              /**< handlers with a poll callback, as of polled_generation */
+    uint64_t polled_generation;
+    bool poll_started;    /**< some handler has had poll_begin */
+    bool poll_incomplete; /**< some handler has not */
+    struct poll_window window;
+    int64_t looked_ns; /**< when the monitor was asked last, in a loop that polls */
+    struct bh_queue bh_queue;
+    struct woken_queue woken_queue;
+    int64_t hog_mark_ns;
+
+    /* Any thread, atomic. */
+    alignas(CACHE_LINE_BYTES) _Atomic int32_t thread_id; /**< 0: no thread runs it yet */
+    _Atomic bool quit;
+    _Atomic int64_t poll_max_ns, hog_limit_ns;
+    _Atomic uint64_t handler_generation; /**< changes with every attach and detach of a handler that polls */
+    _Atomic uint32_t dead_count;         /**< length of dead */
+
+    /* Under registry_lock. */
+    pthread_mutex_t registry_lock;
+    pthread_cond_t callback_done; /**< a callback of a detached handler returned */
+    struct handler_list handlers;
+    struct handler_list dead;  /**< detached, to be freed between passes */
+    struct handler_list stuck; /**< the monitor may still report them */
+
+    /* Under timer_lock; next_deadline_ns is also read without. */
+    pthread_mutex_t timer_lock;
+    struct rt_timer **timer_heap;
+    uint32_t timer_count, timer_capacity, timer_created;
+    uint64_t timer_sequence;
+    TAILQ_HEAD(, rt_timer) timers_expired;
+    _Atomic int64_t next_deadline_ns; /**< INT64_MAX: no timer */
+
+    /* Under the lock of the list of all loops. */
+    LIST_ENTRY(rt_loop) link;
+};
+
+#define DEADLINE_NEVER INT64_MAX
+
+/** Count up a total that only this thread writes. */
+static inline void total_add(_Atomic uint64_t *total, uint64_t amount)
+{
+    atomic_store_explicit(total, atomic_load_explicit(total, memory_order_relaxed) + amount,
+                          memory_order_relaxed);
+}
+
+/** Whether the calling thread runs @loop. */
+bool loop_is_own(const struct rt_loop *loop);
+
+/** This thread's kernel id, for events. */
+int32_t loop_thread_id(void);
+
+/** Visit all loops under the lock of their list. */
+void loop_each(void (*visit)(struct rt_loop *loop));
+
+/* ---- notify.c: the wake-up protocol ---- */
+
+/** After work was made visible: count and trace it, then notify. Thread: any but the loop's. */
+void loop_publish(struct rt_loop *loop, enum publish_kind kind);
+/** Thread: any. */
+void loop_notify(struct rt_loop *loop);
+bool loop_is_notified(struct rt_loop *loop);
+void loop_raise_notify_me(struct rt_loop *loop);
+void loop_lower_notify_me(struct rt_loop *loop);
+void loop_accept(struct rt_loop *loop);
+/** The eventfd's handler. */
+bool loop_wakeup_ready(void *opaque);
+
+/* ---- bottom_half.c, woken.c: work from any thread ---- */
+
+void bh_init(struct rt_loop *loop);
+/** Run what was queued when it is called. Returns how many ran. */
+uint32_t bh_run(struct rt_loop *loop);
+/** Free what was never run. */
+void bh_deinit(struct rt_loop *loop);
+void woken_init(struct rt_loop *loop);
+uint32_t woken_run(struct rt_loop *loop);
+
+/* ---- timer.c ---- */
+
+int timer_init(struct rt_loop *loop);
+void timer_deinit(struct rt_loop *loop);
+/** Run every timer whose deadline has passed at @now_ns. Returns whether any did. */
+bool timer_run(struct rt_loop *loop, int64_t now_ns);
+
+/* ---- polling.c ---- */
+
+/** Whether this loop polls before it blocks. */
+bool polling_enabled(struct rt_loop *loop);
+/**
+ * Poll until something is ready or notified, the window closes, or the deadline comes. What is ready is in
+ * loop->ready. Returns whether it was worth it; *now_ns is brought up to date.
+ */
+bool polling_run(struct rt_loop *loop, int64_t deadline_ns, int64_t *now_ns);
+/** One look, for passes that have no time to poll while handlers rely on being polled. */
+void polling_look(struct rt_loop *loop);
+/** The loop is about to block: poll_end for all. Returns whether work slipped in; it is in loop->ready. */
+bool polling_stop(struct rt_loop *loop);
+/** Adapt the window to a pass that blocked. @cause ended the wait, NULL: a timer; @notified: a notifier. */
+void polling_adapt(struct rt_loop *loop, int64_t block_ns, const struct rt_handler *cause, bool notified);
+/** Whether a pass that does not wait asks the monitor: always, but only now and then in a loop that polls.
+ * @now_ns: 0 if it was not read yet. */
+bool polling_monitor_due(struct rt_loop *loop, int64_t now_ns);
+
+/* ---- loop.c ---- */
+
+/** Ask the monitor; what is ready goes to loop->ready. Returns how many, or -errno. */
+int loop_look_at_monitor(struct rt_loop *loop, int64_t timeout_ns);
+
+/* ---- stats.c ---- */
+
+/** Change the phase. Thread: the loop's. */
+void phase_enter(struct rt_loop *loop, enum loop_phase phase, int64_t now_ns, int64_t wait_timeout_ns);
+void hog_begin(struct rt_loop *loop);
+/** What has just returned: held it the loop too long? */
+void hog_check(struct rt_loop *loop, uint64_t handler_id);
+
+#endif
