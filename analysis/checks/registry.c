@@ -1,5 +1,6 @@
 #include "checks/registry.h"
 
+#include <glib.h>
 #include <string.h>
 
 /* One line a check, in the order of the contract; a check for two findings stands at the first. */
@@ -11,6 +12,17 @@ const struct check_class *const check_registry[] = {
     &check_events_lost,
     NULL,
 };
+
+const char *const *analysis_check_ids(void)
+{
+    static const char *ids[G_N_ELEMENTS(check_registry) * CHECK_IDS_MAX + 1];
+    unsigned count = 0;
+
+    for (unsigned i = 0; check_registry[i]; i++)
+        for (unsigned j = 0; j < CHECK_IDS_MAX && check_registry[i]->ids[j]; j++)
+            ids[count++] = check_registry[i]->ids[j];
+    return ids;
+}
 
 int registry_rank(const char *id)
 {

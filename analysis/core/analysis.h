@@ -36,6 +36,9 @@ struct analysis_options {
 
 void analysis_options_init(struct analysis_options *options_out);
 
+/** Ids of all findings that exist, in the order of reports; NULL ends. What options->checks may hold. */
+const char *const *analysis_check_ids(void);
+
 struct analysis *analysis_create(const struct analysis_options *options);
 void analysis_destroy(struct analysis *analysis);
 

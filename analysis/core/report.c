@@ -124,6 +124,23 @@ static json_t *skipped_json(const struct analysis *analysis)
     return skipped;
 }
 
+/* Nothing that depends on what was recorded could run: silence then means nothing. */
+static bool all_skipped(const struct analysis *analysis)
+{
+    bool any = false;
+
+    for (unsigned i = 0; i < analysis->run_count; i++) {
+        const struct check_run *run = &analysis->runs[i];
+
+        if (!run->selected || run->check->needs_nothing)
+            continue;
+        if (!run->skip)
+            return false;
+        any = true;
+    }
+    return any;
+}
+
 static json_t *inconclusive_json(const struct analysis *analysis)
 {
     json_t *array = json_array();
@@ -146,6 +163,7 @@ json_t *analysis_report(const struct analysis *analysis)
     for (unsigned i = 0; i < analysis->findings->len; i++)
         json_array_append_new(findings, finding_json(g_ptr_array_index(analysis->findings, i)));
     json_object_set_new(report, "schema", json_string("vblkscope-report-1"));
+    json_object_set_new(report, "all_skipped", json_boolean(all_skipped(analysis)));
     json_object_set_new(report, "trace", trace_json(analysis));
     json_object_set_new(report, "findings", findings);
     json_object_set_new(report, "skipped", skipped_json(analysis));

@@ -1,0 +1,226 @@
+#include "analyze/analyze.h"
+
+#include <glib.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analyze/limits.h"
+#include "core/analysis.h"
+#include "input/progress.h"
+#include "input/run.h"
+#include "report/output.h"
+
+#define STATUS_FAILED 1
+#define STATUS_USAGE 2
+#define STALL_SECONDS_DEFAULT 20
+#define TEXT_(value) #value
+#define TEXT(value) TEXT_(value)
+
+struct analyze {
+    struct analysis_options options;
+    char *format_name, *output, *checks, *fail_on_name;
+    char **paths;
+    char **check_list;
+    int stall_seconds;
+    enum report_format format;
+    enum report_severity fail_on;
+    struct progress_bar *bar;
+};
+
+static void complain(const char *format, ...) G_GNUC_PRINTF(1, 2);
+
+static void complain(const char *format, ...)
+{
+    va_list args;
+    char *text;
+
+    va_start(args, format);
+    text = g_strdup_vprintf(format, args);
+    va_end(args);
+    fprintf(stderr, "vblkscope analyze: %s\n", text);
+    g_free(text);
+}
+
+static char *check_names(struct analyze *analyze)
+{
+    analyze->check_list = g_strsplit(analyze->checks, ",", -1);
+    for (char **id = analyze->check_list; *id; id++)
+        if (!g_strv_contains(analysis_check_ids(), *id)) {
+            char *known = g_strjoinv(", ", (char **)analysis_check_ids());
+            char *why = g_strdup_printf("--checks: there is no check '%s' (there are: %s)", *id, known);
+
+            g_free(known);
+            return why;
+        }
+    analyze->options.checks = (const char *const *)analyze->check_list;
+    return NULL;
+}
+
+/* NULL, or what is wrong with the options. */
+static char *check_options(struct analyze *analyze)
+{
+    if (!analyze->paths)
+        return g_strdup("no trace given (give the folder of a recording)");
+    if (analyze->format_name && !report_format_by_name(analyze->format_name, &analyze->format))
+        return g_strdup_printf("--format: there is no format '%s' (there are: text, json)", analyze->format_name);
+    if (analyze->fail_on_name && !report_severity_by_name(analyze->fail_on_name, &analyze->fail_on))
+        return g_strdup_printf("--fail-on: there is no severity '%s' (there are: info, warning, error)",
+                               analyze->fail_on_name);
+    if (analyze->stall_seconds < 1)
+        return g_strdup("--stall-timeout: at least 1 second");
+    return analyze->checks ? check_names(analyze) : NULL;
+}
+
+static char *parse(struct analyze *analyze, int *argc, char ***argv)
+{
+    const GOptionEntry entries[] = {
+        { "format", 'f', 0, G_OPTION_ARG_STRING, &analyze->format_name,
+          "Form of the report: text, json (default: text)", "FORMAT" },
+        { "output", 'o', 0, G_OPTION_ARG_FILENAME, &analyze->output, "Write the report to FILE (default: standard output)",
+          "FILE" },
+        { "checks", 'c', 0, G_OPTION_ARG_STRING, &analyze->checks, "Run these checks only (default: all)", "ID,..." },
+        { "fail-on", 0, 0, G_OPTION_ARG_STRING, &analyze->fail_on_name,
+          "Exit with 1 for findings of at least info, warning or error (default: warning)", "SEVERITY" },
+        { "stall-timeout", 0, 0, G_OPTION_ARG_INT, &analyze->stall_seconds,
+          "Give an input up that gets no further for so long (default: " TEXT(STALL_SECONDS_DEFAULT) ")", "SECONDS" },
+        { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &analyze->paths, NULL, "TRACE..." },
+        { NULL },
+    };
+    GOptionContext *context = g_option_context_new(NULL);
+    GOptionGroup *limits = limits_option_group(&analyze->options);
+    GError *error = NULL;
+    char *why = NULL;
+
+    g_option_context_set_summary(
+        context, "Reads recordings and says what is wrong in them. TRACE is the folder of a recording, or any folder\n"
+                 "above recordings. Exit status: 0 nothing found, 1 findings, 2 usage or unreadable input, 3 cannot tell.");
+    g_option_context_add_main_entries(context, entries, NULL);
+    g_option_context_add_group(context, limits);
+    if (!g_option_context_parse(context, argc, argv, &error)) {
+        why = g_strdup_printf("%s (see vblkscope analyze --help)", error->message);
+        g_error_free(error);
+    }
+    g_option_context_free(context);
+    return why ? why : check_options(analyze);
+}
+
+static void on_signal(int number)
+{
+    attempt_interrupt();
+}
+
+static void on_progress(void *data, const struct feed_progress *progress)
+{
+    struct analyze *analyze = data;
+
+    progress_bar_show(analyze->bar, progress);
+}
+
+static void on_restart(void *data, const char *reason)
+{
+    struct analyze *analyze = data;
+
+    progress_bar_clear(analyze->bar);
+    complain("reading failed (%s); looking for what can be read", reason);
+}
+
+/* One line for each input that is not read as it is. Returns whether there are refused ones. */
+static bool tell_state(const struct inputs *inputs)
+{
+    for (unsigned i = 0; i < inputs->refusals->len; i++) {
+        const struct input_refusal *refusal = g_ptr_array_index(inputs->refusals, i);
+
+        complain("%s: %s", refusal->path, refusal->reason);
+    }
+    for (unsigned i = 0; i < inputs->traces->len; i++) {
+        const struct input_trace *trace = g_ptr_array_index(inputs->traces, i);
+
+        for (unsigned j = 0; j < trace->streams->len; j++) {
+            const struct input_stream *stream = g_ptr_array_index(trace->streams, j);
+            char *path = input_stream_path(trace, stream);
+
+            if (stream->summary.damage)
+                complain("%s: damaged: %s; reading its %" PRIu64 " whole packets", path, stream->summary.damage,
+                         stream->summary.packet_count);
+            g_free(path);
+        }
+    }
+    return inputs->refusals->len > 0;
+}
+
+static int write_report(const struct analyze *analyze, const char *json, int status)
+{
+    json_error_t json_error;
+    json_t *report = json_loads(json, 0, &json_error);
+    char *why;
+
+    g_assert(report); /* our own output */
+    status = report_exit_status(report, status, analyze->fail_on);
+    why = report_write(report, analyze->format, analyze->output);
+    if (why) {
+        complain("%s", why);
+        status = STATUS_FAILED;
+    }
+    g_free(why);
+    json_decref(report);
+    return status;
+}
+
+static int analyze_inputs(struct analyze *analyze, struct inputs *inputs)
+{
+    struct run_options options = {
+        .analysis_options = &analyze->options,
+        .stall_seconds = analyze->stall_seconds,
+        .progress = on_progress,
+        .restart = on_restart,
+        .data = analyze,
+    };
+    struct run_result result;
+    bool refused;
+    int status;
+
+    inputs_prepare(inputs);
+    analyze->bar = progress_bar_create();
+    run_inputs(inputs, &options, &result);
+    progress_bar_destroy(analyze->bar);
+    refused = tell_state(inputs);
+    if (result.interrupted)
+        complain("interrupted; %s", result.report ? "the report is partial" : "no report");
+    status = result.report ? write_report(analyze, result.report, result.exit_status)
+                           : refused ? STATUS_USAGE : STATUS_FAILED;
+    run_result_clear(&result);
+    return status;
+}
+
+int vblkscope_analyze_main(int argc, char **argv)
+{
+    struct analyze analyze = { .stall_seconds = STALL_SECONDS_DEFAULT, .fail_on = SEVERITY_OF_WARNING };
+    struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+    char *why;
+    int status = STATUS_USAGE;
+
+    analysis_options_init(&analyze.options);
+    why = parse(&analyze, &argc, &argv);
+    if (why) {
+        complain("%s", why);
+    } else {
+        struct inputs *inputs = inputs_create();
+
+        (void)sigaction(SIGINT, &action, NULL);
+        (void)sigaction(SIGTERM, &action, NULL);
+        for (char **path = analyze.paths; *path; path++)
+            inputs_add(inputs, *path);
+        status = analyze_inputs(&analyze, inputs);
+        inputs_destroy(inputs);
+    }
+    g_free(why);
+    g_free(analyze.format_name);
+    g_free(analyze.output);
+    g_free(analyze.checks);
+    g_free(analyze.fail_on_name);
+    g_strfreev(analyze.paths);
+    g_strfreev(analyze.check_list);
+    return status;
+}

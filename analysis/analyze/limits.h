@@ -1,0 +1,25 @@
+/**
+ * The limits of the checks as options: one table for the command line, the plugin's parameters and the manual.
+ */
+#ifndef ANALYSIS_ANALYZE_LIMITS_H
+#define ANALYSIS_ANALYZE_LIMITS_H
+
+#include <glib.h>
+
+#include "core/analysis.h"
+
+/** --NAME=VALUE for each limit, with its default in the text. The group owns nothing of @options, which it fills. */
+GOptionGroup *limits_option_group(struct analysis_options *options);
+
+/**
+ * Set the limit called @name ("stuck-request") from text: a duration "10s", "1.5ms", "200us", "5ns"; a share "5%"; a
+ * count "1000".
+ *
+ * Returns:   NULL, or what is wrong and what would be right. The caller frees it.
+ */
+char *limits_set(struct analysis_options *options, const char *name, const char *text);
+
+/** The name of each limit, NULL after the last. */
+const char *limits_name(unsigned index);
+
+#endif

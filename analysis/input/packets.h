@@ -1,0 +1,40 @@
+/**
+ * Walks the packets of one stream file by their headers, to find how much of it is whole. Reads nothing else of a
+ * packet, so that it costs little.
+ *
+ *     struct stream_summary summary;
+ *     char *why = packets_walk(&summary, &metadata, "recording/.../channel0_1", PACKETS_ALL);
+ *     if (!why && summary.damage) ...
+ */
+#ifndef ANALYSIS_INPUT_PACKETS_H
+#define ANALYSIS_INPUT_PACKETS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "input/metadata.h"
+
+#define PACKETS_ALL UINT64_MAX
+
+struct stream_summary {
+    uint64_t file_bytes;
+    uint64_t packet_count; /**< whole packets, at most as many as were asked for */
+    /**
+     * Where the last whole packet ends; beyond file_bytes if only padding of it is missing.
+     */
+    uint64_t whole_bytes;
+    uint64_t begin_cycles, end_cycles; /**< of the whole packets; meaningless when there is none */
+    uint64_t stream_class_id; /**< of the first packet whose header could be read, else 0 */
+    int64_t cpu_id;           /**< the same, else EVENT_UNKNOWN_ID */
+    const char *damage;       /**< NULL: the file is whole; else what is wrong behind whole_bytes */
+};
+
+/**
+ * Walk at most @packets_max packets of the file @path; those behind it count as damaged.
+ *
+ * Returns:   NULL, or why the file cannot be read. The caller frees it.
+ */
+char *packets_walk(struct stream_summary *summary_out, const struct metadata *metadata, const char *path,
+                   uint64_t packets_max);
+
+#endif

@@ -1,0 +1,404 @@
+#include "report/text.h"
+
+#include <glib.h>
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#define WIDTH 110
+#define NS_PER_S INT64_C(1000000000)
+
+struct style {
+    const char *error, *warning, *info, *good, *bold, *faint, *reset;
+};
+
+static const struct style plain = { "", "", "", "", "", "", "" };
+static const struct style coloured = { "\033[1;31m", "\033[1;33m", "\033[1;36m", "\033[1;32m",
+                                       "\033[1m",    "\033[2m",    "\033[0m" };
+
+struct writer {
+    GString *text;
+    const struct style *style;
+    int64_t begin_ns; /* of the trace: evidence is given relative to it */
+};
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text ? text : "";
+}
+
+static int64_t number_of(const json_t *object, const char *key)
+{
+    return json_integer_value(json_object_get(object, key));
+}
+
+static bool has_number(const json_t *object, const char *key)
+{
+    return json_is_integer(json_object_get(object, key));
+}
+
+/* Words of @text, broken at WIDTH columns; lines after the first are indented by @indent. */
+static void write_wrapped(struct writer *writer, const char *text, unsigned indent, unsigned column)
+{
+    char **words = g_strsplit(text, " ", -1);
+
+    for (char **word = words; *word; word++) {
+        glong length = g_utf8_strlen(*word, -1);
+
+        if (word != words) {
+            if (column + 1 + length > WIDTH) {
+                g_string_append_printf(writer->text, "\n%*s", (int)indent, "");
+                column = indent;
+            } else {
+                g_string_append_c(writer->text, ' ');
+                column++;
+            }
+        }
+        g_string_append(writer->text, *word);
+        column += length;
+    }
+    g_string_append_c(writer->text, '\n');
+    g_strfreev(words);
+}
+
+static void write_line(struct writer *writer, const char *label, const char *text)
+{
+    unsigned indent = 2 + (unsigned)strlen(label) + 1;
+
+    g_string_append_printf(writer->text, "  %s%s%s ", writer->style->faint, label, writer->style->reset);
+    write_wrapped(writer, text, MIN(indent, 12), indent);
+}
+
+static char *format_time(int64_t time_ns)
+{
+    time_t seconds = time_ns / NS_PER_S - (time_ns % NS_PER_S < 0);
+    int64_t rest_ns = time_ns - seconds * NS_PER_S;
+    struct tm utc;
+    char day[64] = "?";
+
+    if (gmtime_r(&seconds, &utc))
+        (void)strftime(day, sizeof(day), "%Y-%m-%d %H:%M:%S", &utc);
+    return g_strdup_printf("%s.%06" PRId64 " UTC", day, rest_ns / 1000);
+}
+
+static char *format_duration(int64_t ns)
+{
+    if (ns < 1000)
+        return g_strdup_printf("%" PRId64 " ns", ns);
+    if (ns < 1000 * 1000)
+        return g_strdup_printf("%.3g us", ns / 1e3);
+    if (ns < NS_PER_S)
+        return g_strdup_printf("%.3g ms", ns / 1e6);
+    return g_strdup_printf("%.*f s", ns < 10 * NS_PER_S ? 2 : 1, ns / 1e9);
+}
+
+static char *format_offset(const struct writer *writer, int64_t time_ns)
+{
+    return g_strdup_printf("+%.6f s", (time_ns - writer->begin_ns) / 1e9);
+}
+
+static char *plural(size_t count, const char *noun)
+{
+    return g_strdup_printf("%zu %s%s", count, noun, count == 1 ? "" : "s");
+}
+
+static const char *severity_colour(const struct writer *writer, const char *severity)
+{
+    if (strcmp(severity, "error") == 0)
+        return writer->style->error;
+    return strcmp(severity, "warning") == 0 ? writer->style->warning : writer->style->info;
+}
+
+static size_t count_severity(const json_t *findings, const char *severity)
+{
+    size_t count = 0, index;
+    json_t *finding;
+
+    json_array_foreach(findings, index, finding)
+        count += strcmp(text_of(finding, "severity"), severity) == 0;
+    return count;
+}
+
+static bool nothing_judged(const json_t *report)
+{
+    return json_array_size(json_object_get(report, "findings")) == 0 &&
+           json_array_size(json_object_get(report, "inconclusive")) == 0 &&
+           has_number(json_object_get(report, "trace"), "known_event_count") &&
+           number_of(json_object_get(report, "trace"), "known_event_count") == 0;
+}
+
+static void write_verdict(struct writer *writer, const json_t *report)
+{
+    const json_t *findings = json_object_get(report, "findings");
+    const struct style *style = writer->style;
+    size_t errors = count_severity(findings, "error"), warnings = count_severity(findings, "warning");
+    size_t unsure = json_array_size(json_object_get(report, "inconclusive"));
+    char *error_text = plural(errors, "error"), *warning_text = plural(warnings, "warning");
+    char *unsure_text = plural(unsure, "check");
+
+    if (json_is_true(json_object_get(json_object_get(report, "trace"), "interrupted")))
+        g_string_append_printf(writer->text, "%sINTERRUPTED%s: this report is partial.\n", style->warning,
+                               style->reset);
+    if (json_is_true(json_object_get(report, "all_skipped")))
+        g_string_append_printf(writer->text,
+                               "%sNOTHING WAS CHECKED%s: every relevant set is missing from this recording. Record "
+                               "again with more sets\n(vblkscope record --events=all).\n",
+                               style->error, style->reset);
+    else if (errors + warnings > 0)
+        g_string_append_printf(writer->text, "%sVERDICT: %s%s%s.%s\n", errors ? style->error : style->warning,
+                               errors ? error_text : "", errors && warnings ? ", " : "",
+                               warnings ? warning_text : "", style->reset);
+    else if (nothing_judged(report))
+        g_string_append_printf(writer->text,
+                               "%sNOTHING TO JUDGE%s: no event of a known kind in this recording. Record a running "
+                               "vblkd\n(vblkscope record).\n",
+                               style->warning, style->reset);
+    else if (unsure > 0)
+        g_string_append_printf(writer->text, "%sCANNOT TELL%s: nothing found, but %s could not decide.\n",
+                               style->warning, style->reset, unsure_text);
+    else
+        g_string_append_printf(writer->text,
+                               "%sVERDICT: nothing found.%s The device followed its rules as far as was recorded; "
+                               "look next at the disk\nbehind it and at the guest.\n",
+                               style->good, style->reset);
+    g_free(error_text);
+    g_free(warning_text);
+    g_free(unsure_text);
+}
+
+static void write_subject(struct writer *writer, const json_t *subject)
+{
+    GString *line = g_string_new(NULL);
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)subject, key, value) {
+        if (json_is_null(value))
+            continue;
+        if (line->len > 0)
+            g_string_append(line, ", ");
+        if (json_is_string(value))
+            g_string_append_printf(line, "%s %s", key, json_string_value(value));
+        else if (json_is_integer(value))
+            g_string_append_printf(line, "%s %" JSON_INTEGER_FORMAT, key, json_integer_value(value));
+    }
+    if (line->len > 0)
+        write_line(writer, "subject:", line->str);
+    g_string_free(line, TRUE);
+}
+
+static void write_period(struct writer *writer, const json_t *finding)
+{
+    int64_t begin_ns = number_of(finding, "begin_ns"), end_ns = number_of(finding, "end_ns");
+    char *begin = format_time(begin_ns), *offset = format_offset(writer, begin_ns);
+    char *duration = format_duration(end_ns - begin_ns);
+    int64_t count = number_of(finding, "count");
+    GString *line = g_string_new(NULL);
+
+    g_string_printf(line, "since %s (%s), for %s", begin, offset, duration);
+    if (count > 0)
+        g_string_append_printf(line, ", count %" PRId64, count);
+    write_line(writer, "when:", line->str);
+    g_string_free(line, TRUE);
+    g_free(begin);
+    g_free(offset);
+    g_free(duration);
+}
+
+static void write_finding(struct writer *writer, const json_t *finding)
+{
+    const char *severity = text_of(finding, "severity"), *id = text_of(finding, "id");
+    const json_t *evidence = json_object_get(finding, "evidence");
+    unsigned column = (unsigned)(strlen(severity) + strlen(id) + 3);
+    size_t index;
+    json_t *item;
+
+    g_string_append_printf(writer->text, "\n%s%s %s%s: ", severity_colour(writer, severity), severity, id,
+                           writer->style->reset);
+    write_wrapped(writer, text_of(finding, "summary"), 2, column);
+    write_subject(writer, json_object_get(finding, "subject"));
+    if (*text_of(finding, "cause"))
+        write_line(writer, "cause:", text_of(finding, "cause"));
+    write_period(writer, finding);
+    json_array_foreach(evidence, index, item) {
+        char *offset = format_offset(writer, number_of(item, "time_ns"));
+        char *line = g_strdup_printf("%-14s %-28s %s", offset, text_of(item, "event"), text_of(item, "text"));
+
+        if (index == 0)
+            g_string_append_printf(writer->text, "  %sevidence:%s\n", writer->style->faint, writer->style->reset);
+        g_string_append(writer->text, "    ");
+        write_wrapped(writer, line, 48, 4);
+        g_free(offset);
+        g_free(line);
+    }
+    if (*text_of(finding, "advice"))
+        write_line(writer, "advice:", text_of(finding, "advice"));
+}
+
+static void write_heading(struct writer *writer, const char *heading)
+{
+    g_string_append_printf(writer->text, "\n%s%s%s\n", writer->style->bold, heading, writer->style->reset);
+}
+
+static void write_inconclusive(struct writer *writer, const json_t *entries)
+{
+    size_t index;
+    json_t *entry;
+
+    json_array_foreach(entries, index, entry) {
+        char *begin = format_offset(writer, number_of(entry, "begin_ns"));
+        char *end = format_offset(writer, number_of(entry, "end_ns"));
+        char *line = g_strdup_printf("%s: %s (%s to %s)", text_of(entry, "id"), text_of(entry, "reason"), begin, end);
+
+        if (index == 0)
+            write_heading(writer, "Cannot tell");
+        g_string_append(writer->text, "  ");
+        write_wrapped(writer, line, 4, 2);
+        g_free(begin);
+        g_free(end);
+        g_free(line);
+    }
+}
+
+/* Checks that lack the same thing share a line. */
+static void write_skipped(struct writer *writer, const json_t *entries)
+{
+    GHashTable *by_reason = g_hash_table_new(g_str_hash, g_str_equal);
+    GPtrArray *reasons = g_ptr_array_new();
+    size_t index;
+    json_t *entry;
+
+    json_array_foreach(entries, index, entry) {
+        const char *reason = text_of(entry, "reason");
+        GString *ids = g_hash_table_lookup(by_reason, reason);
+
+        if (!ids) {
+            ids = g_string_new(NULL);
+            g_hash_table_insert(by_reason, (gpointer)reason, ids);
+            g_ptr_array_add(reasons, (gpointer)reason);
+        }
+        g_string_append_printf(ids, "%s%s", ids->len > 0 ? ", " : "", text_of(entry, "id"));
+    }
+    if (reasons->len > 0)
+        write_heading(writer, "Not checked");
+    for (unsigned i = 0; i < reasons->len; i++) {
+        const char *reason = g_ptr_array_index(reasons, i);
+        GString *ids = g_hash_table_lookup(by_reason, reason);
+        char *line = g_strdup_printf("%s: %s", reason, ids->str);
+
+        g_string_append(writer->text, "  ");
+        write_wrapped(writer, line, 4, 2);
+        g_free(line);
+        g_string_free(ids, TRUE);
+    }
+    g_ptr_array_unref(reasons);
+    g_hash_table_unref(by_reason);
+}
+
+static void write_stream_entry(struct writer *writer, const json_t *entry, const char *what)
+{
+    const char *path = *text_of(entry, "stream") ? text_of(entry, "stream") : "an unnamed stream";
+    char *begin = format_offset(writer, number_of(entry, "begin_ns"));
+    char *end = has_number(entry, "end_ns") ? format_offset(writer, number_of(entry, "end_ns")) : g_strdup("the end");
+    char *line = g_strdup_printf("%s: %s from %s to %s", path, what, begin, end);
+
+    g_string_append(writer->text, "  ");
+    write_wrapped(writer, line, 4, 2);
+    g_free(begin);
+    g_free(end);
+    g_free(line);
+}
+
+static void write_losses(struct writer *writer, const json_t *trace)
+{
+    const json_t *lost = json_object_get(trace, "lost_intervals"), *cut = json_object_get(trace, "cut_streams");
+    const json_t *unreadable = json_object_get(trace, "unreadable");
+    size_t index;
+    json_t *entry;
+
+    if (json_array_size(lost) + json_array_size(cut) + json_array_size(unreadable) == 0)
+        return;
+    write_heading(writer, "Not seen");
+    json_array_foreach(unreadable, index, entry) {
+        char *line = g_strdup_printf("%s: unreadable: %s", text_of(entry, "path"), text_of(entry, "reason"));
+
+        g_string_append(writer->text, "  ");
+        write_wrapped(writer, line, 4, 2);
+        g_free(line);
+    }
+    json_array_foreach(cut, index, entry)
+        write_stream_entry(writer, entry, "damaged, read up to its last whole packet, events lost");
+    json_array_foreach(lost, index, entry)
+        write_stream_entry(writer, entry, "the tracer discarded events");
+}
+
+static void write_process(struct writer *writer, const json_t *process)
+{
+    GString *line = g_string_new(NULL);
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)process, key, value) {
+        bool is_time = g_str_has_suffix(key, "_ns");
+
+        if (json_is_null(value) || (json_is_string(value) && !*json_string_value(value)))
+            continue;
+        if (line->len > 0)
+            g_string_append(line, ", ");
+        if (json_is_string(value)) {
+            g_string_append_printf(line, "%s %s", key, json_string_value(value));
+        } else if (json_is_integer(value) && is_time) {
+            char *offset = format_offset(writer, json_integer_value(value));
+
+            g_string_append_printf(line, "%.*s %s", (int)(strlen(key) - 3), key, offset);
+            g_free(offset);
+        } else if (json_is_integer(value)) {
+            g_string_append_printf(line, "%s %" JSON_INTEGER_FORMAT, key, json_integer_value(value));
+        }
+    }
+    write_line(writer, "process:", line->str);
+    g_string_free(line, TRUE);
+}
+
+static void write_environment(struct writer *writer, const json_t *trace)
+{
+    char *begin = format_time(writer->begin_ns);
+    char *duration = format_duration(number_of(trace, "end_ns") - writer->begin_ns);
+    char *line = g_strdup_printf("%" PRId64 " events in %s from %s", number_of(trace, "event_count"), duration, begin);
+    size_t index;
+    json_t *entry;
+
+    write_heading(writer, "Recording");
+    json_array_foreach(json_object_get(trace, "paths"), index, entry)
+        write_line(writer, "trace:", json_string_value(entry) ? json_string_value(entry) : "");
+    if (has_number(trace, "begin_ns"))
+        write_line(writer, "holds:", line);
+    json_array_foreach(json_object_get(trace, "processes"), index, entry)
+        write_process(writer, entry);
+    g_free(line);
+    g_free(begin);
+    g_free(duration);
+}
+
+char *report_text(const json_t *report, bool colours)
+{
+    const json_t *trace = json_object_get(report, "trace");
+    struct writer writer = {
+        .text = g_string_new(NULL),
+        .style = colours ? &coloured : &plain,
+        .begin_ns = number_of(trace, "begin_ns"),
+    };
+    size_t index;
+    json_t *finding;
+
+    write_verdict(&writer, report);
+    json_array_foreach(json_object_get(report, "findings"), index, finding)
+        write_finding(&writer, finding);
+    write_inconclusive(&writer, json_object_get(report, "inconclusive"));
+    write_skipped(&writer, json_object_get(report, "skipped"));
+    write_losses(&writer, trace);
+    write_environment(&writer, trace);
+    return g_string_free(writer.text, FALSE);
+}
