@@ -26,7 +26,7 @@ expect 2 "^vblkscope record: --events: no set of events is called 'lop' " --even
 expect 2 "^vblkscope record: --buffer-size: '3M' " --buffer-size=3M
 expect 2 "^vblkscope record: --duration: " --duration=-1
 expect 2 "^vblkscope record: .*--nonsense" --nonsense
-expect 2 "^vblkscope record: --pid and a COMMAND " --pid=1 -- true
+expect 2 "^vblkscope record: --pid: a process id is above 0" --pid=-1
 expect 2 "^vblkscope record: --session: " --session=a/b
 "$recorder" --help >"$work/out" 2>"$work/talk" || fail "--help: status $?"
 grep -q -- "--buffer-size=SIZE" "$work/out" && [ ! -s "$work/talk" ] || fail "--help does not print the options to stdout"
@@ -114,6 +114,11 @@ wait $recorder_pid || fail "status $?: $(cat "$work/talk")"
 [ "$(babeltrace2 "$work/g" | grep -o 'vpid = [0-9]*' | sort -u)" = "vpid = $emitter_pid" ] ||
     fail "--pid did not restrict the recording to one process"
 no_session
+
+step "a process while a command runs, until the command ends"
+expect 0 "lost:   none" --events=loop --pid=$other_pid --output="$work/h" -- sh -c "'$emitter' every; sleep 0.3"
+[ "$(babeltrace2 "$work/h" | grep -o 'vpid = [0-9]*' | sort -u)" = "vpid = $other_pid" ] ||
+    fail "the command was recorded too, or the process was not"
 
 step "progress on a terminal, none in a pipe"
 script --quiet --return --log-out "$work/terminal" \
