@@ -39,7 +39,8 @@ bool polling_enabled(struct rt_loop *loop)
 void rt_loop_set_poll(struct rt_loop *loop, int64_t max_ns)
 {
     atomic_store_explicit(&loop->poll_max_ns, max_ns, memory_order_relaxed);
-    loop_notify(loop); /* a loop that polls for ever, or sleeps, takes it up now */
+    if (!loop_is_own(loop))
+        loop_notify(loop); /* it polls for ever, or sleeps: now it takes it up */
 }
 
 static bool monitor_due(struct rt_loop *loop, int64_t now_ns)
