@@ -4,10 +4,16 @@
 #include <string.h>
 
 /* One line a check, in the order of the contract; a check for two findings stands at the first. */
+extern const struct check_class check_stale_fd;
+extern const struct check_class check_unread_fd;
+extern const struct check_class check_drain_order;
 extern const struct check_class check_queue_broken;
 extern const struct check_class check_events_lost;
 
 const struct check_class *const check_registry[] = {
+    &check_stale_fd,
+    &check_unread_fd,
+    &check_drain_order,
     &check_queue_broken,
     &check_events_lost,
     NULL,

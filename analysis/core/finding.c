@@ -7,9 +7,14 @@
 #define EVIDENCE_FIRST 8
 #define EVIDENCE_LAST 4
 
+static char *full_key(const struct process *process, const char *id, const char *key)
+{
+    return g_strdup_printf("%s\n%d\n%s", id, process ? (int)process->index : -1, key);
+}
+
 static struct finding *get(struct analysis *analysis, const struct process *process, const char *id, char *key)
 {
-    char *full = g_strdup_printf("%s\n%d\n%s", id, process ? (int)process->index : -1, key);
+    char *full = full_key(process, id, key);
     struct finding *finding = g_hash_table_lookup(analysis->finding_by_key, full);
 
     g_free(key);
@@ -51,6 +56,27 @@ struct finding *finding_get_global(struct analysis *analysis, const char *id, co
     finding = get(analysis, NULL, id, g_strdup_vprintf(key_format, args));
     va_end(args);
     return finding;
+}
+
+bool finding_exists(const struct check_env *env, const char *id, const char *key_format, ...)
+{
+    char *key, *full;
+    bool exists;
+    va_list args;
+
+    va_start(args, key_format);
+    key = g_strdup_vprintf(key_format, args);
+    va_end(args);
+    full = full_key(env->process, id, key);
+    exists = g_hash_table_contains(env->analysis->finding_by_key, full);
+    g_free(key);
+    g_free(full);
+    return exists;
+}
+
+bool finding_is_told(const struct finding *finding)
+{
+    return finding->summary != NULL;
 }
 
 void finding_free(void *data)

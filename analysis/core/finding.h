@@ -16,6 +16,7 @@
 
 #include <glib.h>
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "events/event.h"
@@ -32,6 +33,11 @@ struct finding *finding_get(const struct check_env *env, const char *id, const c
 /** The same for what is about no single process. */
 struct finding *finding_get_global(struct analysis *analysis, const char *id, const char *key_format, ...)
     G_GNUC_PRINTF(3, 4);
+
+/** Is there one already? */
+bool finding_exists(const struct check_env *env, const char *id, const char *key_format, ...) G_GNUC_PRINTF(3, 4);
+/** Has it a summary? For checks that let the first breach speak. */
+bool finding_is_told(const struct finding *finding);
 
 /** Severity becomes at least this. */
 void finding_raise(struct finding *finding, enum severity severity);
@@ -63,7 +69,7 @@ void finding_subject_lock(struct finding *finding, const struct process *process
 /** Any other key, @value is stolen. */
 void finding_subject(struct finding *finding, const char *key, json_t *value);
 
-/** "Cannot tell": about one id and subject once; a finding of the same id and key replaces it. */
+/** "Cannot tell": one entry for each id, process and reason. */
 void inconclusive(const struct check_env *env, const char *id, int64_t begin_ns, int64_t end_ns,
                   const char *format, ...) G_GNUC_PRINTF(5, 6);
 

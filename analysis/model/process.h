@@ -61,6 +61,32 @@ struct drain {
     bool before_recording;   /**< announced by a baseline */
 };
 
+/** Why a host notifier's handler should not be where it is. */
+enum stale_reason {
+    STALE_NOT,
+    STALE_MOVED,            /**< the queue belongs to another loop; ends if it comes back */
+    STALE_DETACHED,         /**< notifier_detach */
+    STALE_RELEASED,         /**< notifier_release */
+    STALE_STOPPED,          /**< the device stopped (or failed to start, or was destroyed) */
+    STALE_ATTACHED_STOPPED, /**< it was attached while the device was stopped */
+    STALE_NOT_ANNOUNCED     /**< a whole baseline announced the handler, but no attached notifier */
+};
+
+/** Kept by model/registration.c. */
+struct stale {
+    enum stale_reason reason;
+    int64_t since_ns;   /**< the event that made it stale */
+    int64_t known_ns;   /**< of the older fact that this rests on; since_ns if it rests on none */
+    int64_t lasting_ns; /**< since when for a reason that cannot end (not STALE_MOVED); INT64_MAX: none */
+    enum event_id event;
+    int64_t vtid;       /**< who emitted that event */
+    uint32_t to_loop;   /**< STALE_MOVED: where the queue belongs */
+    bool announced;     /**< known from a baseline: it was so before */
+    /* counters at that time */
+    uint64_t dispatches, idle_dispatches, loop_dispatches, loop_idle_sampled;
+    int64_t first_idle_ns, last_idle_ns; /**< dispatches since then that found nothing; 0: none */
+};
+
 /** A registration of a descriptor in a loop: one life. */
 struct handler {
     uint64_t id;
@@ -78,6 +104,7 @@ struct handler {
     struct drain attach_drain;
     int64_t seen_ns;         /**< last proof of life: attach, announcement, dispatch */
     uint64_t dispatches, idle_dispatches;
+    struct stale stale;
 };
 
 struct queue {
@@ -103,6 +130,7 @@ struct device {
     bool gone;
     enum device_state state;
     int64_t state_ns;   /**< when it was last changed or announced */
+    int64_t state_vtid; /**< by whom */
     bool state_announced; /**< known from a baseline, not from a change */
     int connected;      /**< front end: 1, 0, -1 unknown */
     GArray *drains;     /**< struct drain, open ones, oldest first */
@@ -174,8 +202,9 @@ struct occurrence {
     struct queue *queue;
     struct lock *lock;
     enum device_state previous_state; /**< vblk_dataplane:state: what the model knew before */
-    bool previous_state_announced;    /**< and whether it knew it only from a baseline */
+    int64_t previous_state_ns;        /**< and since when */
     uint32_t previous_owner_loop;     /**< loop_change: what the model knew before */
+    int64_t drains_known_ns;          /**< drain_end: since when every drain was known before it; INT64_MIN: not */
     bool drain_matched;               /**< drain_end: its begin is known and in `drain` */
     struct drain drain;               /**< drain_begin, drain_end: the drain */
 };

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "model/process.h"
+#include "model/registration.h"
 #include "model/trace.h"
 
 /* Gone objects stay for the report until a table holds this many. */
@@ -298,7 +299,14 @@ static void fd_dispatch(struct process *process, struct occurrence *what)
     }
     handler->seen_ns = event->time_ns;
     handler->dispatches++;
-    handler->idle_dispatches += !event->fields.rt_loop_fd_dispatch.progress;
+    if (!event->fields.rt_loop_fd_dispatch.progress) {
+        handler->idle_dispatches++;
+        if (handler->stale.reason) {
+            handler->stale.last_idle_ns = event->time_ns;
+            if (!handler->stale.first_idle_ns)
+                handler->stale.first_idle_ns = event->time_ns;
+        }
+    }
     if (what->loop)
         what->loop->dispatches++;
 }
@@ -325,12 +333,13 @@ static void dataplane_state(struct process *process, struct occurrence *what)
     if (!device)
         return;
     what->previous_state = device->state;
-    what->previous_state_announced = device->state_announced;
+    what->previous_state_ns = device->state_ns;
     if (old == new && device->state != STATE_UNKNOWN && !device->state_announced &&
         !announcement_counts(process, device->state_ns))
         return;
     device->state = new;
     device->state_ns = event->time_ns;
+    device->state_vtid = event->vtid;
     device->state_announced = old == new;
 }
 
@@ -369,6 +378,7 @@ static void drain_end(struct process *process, struct occurrence *what)
 
     if (!device)
         return;
+    what->drains_known_ns = device->drains_known ? device->drains_known_ns : INT64_MIN;
     /* Its own thread's innermost, else one of unknown origin, else (a coroutine moved) the innermost. */
     for (unsigned i = device->drains->len; i-- > 0 && found < 0;)
         if (g_array_index(device->drains, struct drain, i).vtid == event->vtid)
@@ -385,10 +395,8 @@ static void drain_end(struct process *process, struct occurrence *what)
     }
     if (event->fields.vblk_dataplane_drain_end.depth == 1) {
         g_array_set_size(device->drains, 0);
-        if (!device->drains_known) {
-            device->drains_known = true;
-            device->drains_known_ns = event->time_ns;
-        }
+        device->drains_known = true;
+        device->drains_known_ns = event->time_ns;
     }
 }
 
@@ -695,6 +703,7 @@ void model_update(struct process *process, struct thread *thread, const struct e
     }
     if (process->in_baseline && !what->in_baseline)
         what->in_baseline = is_announcement(process, event);
+    registration_update(what);
 }
 
 void model_sweep(struct process *process)
