@@ -8,35 +8,19 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
 from guest import GuestError
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+from waiting import TimeOut, is_listening, wait_for  # noqa: E402  (beside this directory)
+
 SKIP = 77
 QUEUES = 2
 IOTHREADS = 2
-
-
-def wait_for(condition, timeout_s, what):
-    """Poll until @condition gives something true, and return that."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > deadline:
-            raise GuestError(f"{what} within {timeout_s} s")
-        time.sleep(0.02)
-
-
-def is_listening(path):
-    """Whether a process listens at a socket path; told by the kernel's table, because to connect would use it up."""
-    accepting = "00010000"
-    with open("/proc/net/unix") as table:
-        entries = [line.split() for line in table]
-    return any(len(entry) == 8 and entry[7] == path and entry[3] == accepting for entry in entries)
 
 
 def thread_cpu_shares(pid, window_s=2.0):
@@ -195,7 +179,7 @@ def main(test):
             test(directory, image)
             step("passed")
             return 0
-        except GuestError as error:
+        except (GuestError, TimeOut) as error:
             print(f"FAILED: {error}")
             print_logs(directory)
             return 1

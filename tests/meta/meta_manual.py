@@ -112,6 +112,9 @@ def main():
     problems, used = [], set()
     for program in programs:
         name = Path(program).name
+        if not Path(program).exists():
+            problems.append(f"{name}: not built")
+            continue
         page = f"{name}.1"
         text = help_text(program)
         said = options_of_help(text)

@@ -42,7 +42,7 @@ static GOptionContext *make_context(enum load_command command, struct raw_option
         { "queues", 0, 0, G_OPTION_ARG_INT, &raw->queues, "Queues, each with its own thread (default 1)", "N" },
         { "offset", 0, 0, G_OPTION_ARG_STRING, &raw->offset, "First byte of the disk to use (default 0)", "SIZE" },
         { "size", 0, 0, G_OPTION_ARG_STRING, &raw->size, "Bytes of the disk to use (default: up to its end)", "SIZE" },
-        { "segment-size", 0, 0, G_OPTION_ARG_STRING, &raw->segment_size, "Split each request's data into segments of so many bytes", "SIZE" },
+        { "segment-size", 0, 0, G_OPTION_ARG_STRING, &raw->segment_size, "Split each request's data into segments of so many bytes (default: one segment)", "SIZE" },
         { "seed", 0, 0, G_OPTION_ARG_INT64, &raw->seed, "Seed of all random choices (default 1)", "N" },
         { "cpu", 0, 0, G_OPTION_ARG_STRING, &raw->cpu, "Pin the queues' threads to these CPUs in turn, like 0,2-3", "LIST" },
         { "poll", 0, 0, G_OPTION_ARG_NONE, &raw->poll, "Poll for completions instead of sleeping on the call eventfd", NULL },

@@ -25,17 +25,20 @@ struct vhost_user_memory_region {
 /**
  * Map @count regions; fds[i] backs regions[i].
  *
- * Returns:   0, or -EINVAL (overlap, overflow, size 0, offset past the file's end or not mappable: a region that
- *            ends past its file is refused, so that no access can raise SIGBUS later), or -errno of mmap.
+ * Returns:   0, or -EINVAL (none or too many regions, overlap, overflow, size 0, a region that ends past its
+ *            file, so that no access can raise SIGBUS as things are), or -errno of mmap. reason_out then says
+ *            why in a few words (a constant) and region_out which region.
  * Ownership: fds stay the caller's. The map starts with one reference; it is immutable.
  */
-int vhost_user_memory_map_create(const struct vhost_user_memory_region *regions, const int *fds, unsigned count,
-                                 struct vhost_user_memory_map **map_out);
+int vhost_user_memory_map_create(const struct vhost_user_memory_region *regions, const int *fds,
+                                 unsigned count, struct vhost_user_memory_map **map_out,
+                                 const char **reason_out, unsigned *region_out);
 struct vhost_user_memory_map *vhost_user_memory_map_ref(struct vhost_user_memory_map *map);
 void vhost_user_memory_map_unref(struct vhost_user_memory_map *map); /**< any thread; NULL is fine */
 
 /**
- * Guest-physical range to our addresses; a range may cross adjacent regions (legal) and then takes several entries.
+ * Guest-physical range to our addresses; a range may cross adjacent regions (legal) and then takes several
+ * entries.
  *
  * Returns:   entries written, 1..iov_max; -EFAULT if any byte is outside; -E2BIG if iov_max is too small.
  *            size_bytes 0: -EINVAL.
@@ -43,7 +46,23 @@ void vhost_user_memory_map_unref(struct vhost_user_memory_map *map); /**< any th
 int vhost_user_memory_map_translate(const struct vhost_user_memory_map *map, uint64_t guest_address,
                                     uint64_t size_bytes, struct iovec *iov, int iov_max);
 
-/** Front-end (user) address of a ring to ours; the whole range must lie in one region. NULL if it does not. */
-void *vhost_user_memory_map_user(const struct vhost_user_memory_map *map, uint64_t user_address, uint64_t size_bytes);
+/**
+ * The same with a memory of where the last hit was: *hint_inout starts at 0 and belongs to one thread at a
+ * time. Chains of one queue mostly lie in one region, so the search is mostly one comparison.
+ */
+int vhost_user_memory_map_translate_near(const struct vhost_user_memory_map *map, unsigned *hint_inout,
+                                         uint64_t guest_address, uint64_t size_bytes, struct iovec *iov,
+                                         int iov_max);
+
+/** Front-end (user) address of a ring to ours; the whole range must lie in one region, else NULL. */
+void *vhost_user_memory_map_user(const struct vhost_user_memory_map *map, uint64_t user_address,
+                                 uint64_t size_bytes);
+
+/**
+ * Whether the front end has cut off memory that it had shared (truncated its file): the pages that were
+ * touched since read as zeros, nothing of them reaches the guest, and a queue in this memory must stop. See
+ * memory_guard.h. Thread: any.
+ */
+bool vhost_user_memory_map_broken(const struct vhost_user_memory_map *map);
 
 #endif

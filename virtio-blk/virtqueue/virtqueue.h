@@ -2,11 +2,14 @@
  * The device's side of a split virtqueue. The driver is hostile: every field of the ring is read once into a copy,
  * checked on the copy, and used from the copy.
  *
- *     while ((element = vblk_virtqueue_pop(vq, &error)) != NULL) { ...; vblk_virtqueue_push(vq, element, written); }
+ *     while ((element = vblk_virtqueue_pop(vq, &error, &reason)) != NULL) {
+ *         ...
+ *         vblk_virtqueue_push(vq, element, written_bytes);
+ *     }
  *     if (vblk_virtqueue_should_interrupt(vq)) eventfd_write(call_fd, 1);
  *
- * Thread:    one at a time: the queue's loop. vblk_virtqueue_peek_*() also from the sampler, while the memory map
- *            is held.
+ * Thread:    one at a time: the queue's loop. The functions that take a const queue also from the sampler, while
+ *            the queue exists.
  * Source:    VIRTIO 1.2, 2.7 (split virtqueues), 2.7.13.4.1 (indirect), 2.7.7 to 2.7.10 (notification suppression).
  */
 #ifndef VBLK_VIRTQUEUE_H
@@ -19,27 +22,39 @@
 #include "vhost_user/memory_map.h"
 
 #define VBLK_VIRTQUEUE_SIZE_MAX 1024
+/**
+ * Descriptors of an indirect table. The specification allows no chain longer than the queue, but Linux builds
+ * tables of seg_max + 2 descriptors whatever the queue's size is, so the queue's size is no reason to refuse
+ * one.
+ */
+#define VBLK_VIRTQUEUE_CHAIN_MAX 1024
+/** Pieces of one chain after translation: descriptors that cross memory regions take several. */
+#define VBLK_VIRTQUEUE_IOV_MAX 2048
+/** Pieces of all long chains of a queue that are in flight (4 MiB of memory). */
+#define VBLK_VIRTQUEUE_IOV_BUDGET (256 * 1024)
 
 struct vblk_virtqueue;
 
-/** One descriptor chain. out: readable by the device, in: writable. Both may be split anywhere by the driver. */
+/** One descriptor chain. out: readable by the device, in: writable. Both may be split anywhere by the driver.
+ */
 struct vblk_element {
     uint16_t head;
     uint16_t out_count, in_count; /**< iovec entries */
     uint32_t out_bytes, in_bytes;
-    struct iovec *out, *in;       /**< owned by the element until push or unpop */
-    struct vblk_element *next;    /**< for the caller while it holds the element */
+    struct iovec *out, *in;    /**< valid until push */
+    struct vblk_element *next; /**< for the caller while it holds the element */
 };
 
 struct vblk_virtqueue_config {
-    uint16_t size;      /**< a power of two, 1..VBLK_VIRTQUEUE_SIZE_MAX */
-    uint16_t base;      /**< the next available index */
-    uint64_t features;  /**< negotiated */
+    uint16_t size;     /**< a power of two, 1..VBLK_VIRTQUEUE_SIZE_MAX */
+    uint16_t base;     /**< the next available index */
+    uint64_t features; /**< negotiated */
     uint64_t desc_user, avail_user, used_user;
 };
 
 /**
  * Returns:   0, -EINVAL (size, alignment), -EFAULT (ring outside memory), -ENOMEM.
+ *            Notifications are on.
  * Ownership: takes a reference of the map. The used index is read from the ring once, as it stands.
  */
 int vblk_virtqueue_create(const struct vblk_virtqueue_config *config, struct vhost_user_memory_map *map,
@@ -50,17 +65,29 @@ void vblk_virtqueue_destroy(struct vblk_virtqueue *vq); /**< no element may be o
 bool vblk_virtqueue_pending(struct vblk_virtqueue *vq);
 
 /**
- * Next chain, or NULL: nothing there (error_out 0), or the driver broke the protocol (-EPROTO; reason_out says how;
- * the queue must not be popped again). -ENOMEM leaves the chain in the ring. No allocation in the usual case.
- * Never trusts memory twice; a chain longer than the queue, a loop, an index or address out of range, an indirect
- * table nested, of odd length, or with NEXT past its end, readable after writable, length overflow: -EPROTO.
+ * Next chain, or NULL: nothing there (error_out 0), or an error.
+ *
+ * Errors:    -EPROTO  the driver broke the protocol; reason_out (a constant) says how; later pops fail too: a head,
+ *                     next or indirect index out of range, a head that is in use, an index jump, a loop, an address
+ *                     outside memory, length 0, 4 GiB or more in all, an indirect table nested, of odd length, with
+ *                     NEXT or not negotiated, a chain too long, readable after writable, a truncated memory file.
+ *            -ENOMEM  memory or VBLK_VIRTQUEUE_IOV_BUDGET is used up; the chain stays in the ring: pop again
+ *                     after the next push (with nothing in flight the budget does not count).
+ * Memory is never trusted twice. No allocation in the usual case.
+ * With notifications on, NULL without error also means that the driver will kick for what it adds next.
  */
 struct vblk_element *vblk_virtqueue_pop(struct vblk_virtqueue *vq, int *error_out, const char **reason_out);
 
-/** Give the chain back as used with @written_bytes; visible to the driver at once (release order). */
+/**
+ * Give the chain back as used with @written_bytes (at most in_bytes; assert); visible to the driver at once.
+ * The element is gone. Chains may be pushed in any order.
+ */
 void vblk_virtqueue_push(struct vblk_virtqueue *vq, struct vblk_element *element, uint32_t written_bytes);
 
-/** After one or several pushes: whether the driver wants an interrupt for them (EVENT_IDX or flags; full fence inside). */
+/**
+ * After one or several pushes: whether the driver wants an interrupt for them (EVENT_IDX or flags; full fence
+ * inside). The first answer does not need a push: what the driver saw before the queue existed is unknown.
+ */
 bool vblk_virtqueue_should_interrupt(struct vblk_virtqueue *vq);
 
 /**
