@@ -118,12 +118,12 @@ static void on_progress(void *data, const struct feed_progress *progress)
     progress_bar_show(analyze->bar, progress);
 }
 
-static void on_restart(void *data, const char *reason)
+static void on_restart(void *data, const char *folder)
 {
     struct analyze *analyze = data;
 
     progress_bar_clear(analyze->bar);
-    complain("reading failed (%s); looking for what can be read", reason);
+    complain("%s: reading failed; looking for what can be read", folder);
 }
 
 /* One line for each input that is not read as it is. Returns whether there are refused ones. */

@@ -132,8 +132,7 @@ static char *walk_streams(struct input_trace *trace, bool *must_copy_out)
             g_free(why);
             return reason;
         }
-        /* an empty file harms nobody: babeltrace2 passes over it */
-        *must_copy_out |= stream->summary.damage && stream->summary.file_bytes > 0;
+        *must_copy_out |= stream->summary.whole_bytes != stream->summary.file_bytes && trace->metadata.layout.known;
     }
     return NULL;
 }

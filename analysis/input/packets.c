@@ -113,6 +113,49 @@ static char *walk(struct stream_summary *summary, const struct metadata *metadat
     return NULL;
 }
 
+/* LTTng's index header: magic, major, minor, bytes of an entry; big-endian. */
+#define INDEX_MAGIC 0xC1F1DCC1u
+
+static int64_t count_entries(int fd)
+{
+    uint32_t header[4];
+    struct stat info;
+    uint32_t entry_bytes;
+
+    if (fstat(fd, &info) < 0 || read_at(fd, (uint8_t *)header, sizeof(header), 0) != sizeof(header) ||
+        GUINT32_FROM_BE(header[0]) != INDEX_MAGIC)
+        return -1;
+    entry_bytes = GUINT32_FROM_BE(header[3]);
+    return entry_bytes > 0 ? (info.st_size - (int64_t)sizeof(header)) / entry_bytes : -1;
+}
+
+int64_t packets_indexed(const char *path)
+{
+    char *folder = g_path_get_dirname(path), *name = g_path_get_basename(path);
+    char *index = g_strdup_printf("%s/index/%s.idx", folder, name);
+    int fd = open(index, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int64_t count = -1;
+
+    if (fd >= 0) {
+        count = count_entries(fd);
+        close(fd);
+    }
+    g_free(index);
+    g_free(name);
+    g_free(folder);
+    return count;
+}
+
+static void compare_with_index(struct stream_summary *summary, const struct metadata *metadata, const char *path)
+{
+    int64_t indexed = packets_indexed(path);
+
+    if (summary->file_bytes == 0 && indexed != 0)
+        summary->damage = "the file is empty";
+    else if (metadata->layout.known && indexed > (int64_t)summary->packet_count)
+        summary->damage = "its index knows of packets that are missing";
+}
+
 char *packets_walk(struct stream_summary *summary_out, const struct metadata *metadata, const char *path,
                    uint64_t packets_max)
 {
@@ -128,10 +171,10 @@ char *packets_walk(struct stream_summary *summary_out, const struct metadata *me
         why = g_strdup_printf("cannot be read: %s", g_strerror(errno));
     } else {
         summary_out->file_bytes = info.st_size;
-        if (info.st_size == 0)
-            summary_out->damage = "the file is empty";
         why = metadata->layout.known ? walk(summary_out, metadata, fd, packets_max) : NULL;
     }
     close(fd);
+    if (!why && !summary_out->damage)
+        compare_with_index(summary_out, metadata, path);
     return why;
 }

@@ -37,4 +37,11 @@ struct stream_summary {
 char *packets_walk(struct stream_summary *summary_out, const struct metadata *metadata, const char *path,
                    uint64_t packets_max);
 
+/**
+ * How many packets LTTng's index of the stream file @path (index/NAME.idx beside it) knows of; -1 without an index.
+ * More than the file holds: packets are missing at its end. None, and an empty file: nothing ever happened there, as in
+ * a chunk of a rotated recording.
+ */
+int64_t packets_indexed(const char *path);
+
 #endif

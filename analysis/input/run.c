@@ -109,11 +109,11 @@ static bool has_packets(const struct input_trace *trace)
 static void treat(struct inputs *inputs, struct input_trace *trace, const struct run_options *options,
                   const char *failure)
 {
-    char *remedy = g_strdup_printf("%s (the rest can be analysed without it; record again)", failure);
+    char *remedy = g_strdup_printf("%s (details: babeltrace2 %s; record again)", failure, trace->folder);
     char *why = NULL;
 
     if (options->restart)
-        options->restart(options->data, failure);
+        options->restart(options->data, trace->folder);
     if (trace->metadata.layout.known && probe_streams(inputs, trace, options->stall_seconds)) {
         why = inputs_salvage(inputs, trace);
         if (!why && has_packets(trace))

@@ -18,8 +18,8 @@ struct run_options {
     const struct analysis_options *analysis_options;
     unsigned stall_seconds;
     void (*progress)(void *data, const struct feed_progress *progress); /**< may be NULL */
-    /** Reading starts again without or with less of an input; may be NULL. */
-    void (*restart)(void *data, const char *reason);
+    /** Reading @folder failed; what can be read of it is being looked for; may be NULL. */
+    void (*restart)(void *data, const char *folder);
     void *data;
 };
 

@@ -121,12 +121,15 @@ static size_t count_severity(const json_t *findings, const char *severity)
     return count;
 }
 
-static bool nothing_judged(const json_t *report)
+/* There was no event of a known kind; @foreign_out: not even one that could have come. */
+static bool nothing_judged(const json_t *report, bool *foreign_out)
 {
+    const json_t *trace = json_object_get(report, "trace");
+
+    *foreign_out = json_array_size(json_object_get(trace, "recorded_sets")) == 0;
     return json_array_size(json_object_get(report, "findings")) == 0 &&
-           json_array_size(json_object_get(report, "inconclusive")) == 0 &&
-           has_number(json_object_get(report, "trace"), "known_event_count") &&
-           number_of(json_object_get(report, "trace"), "known_event_count") == 0;
+           json_array_size(json_object_get(report, "inconclusive")) == 0 && has_number(trace, "known_event_count") &&
+           number_of(trace, "known_event_count") == 0;
 }
 
 static void write_verdict(struct writer *writer, const json_t *report)
@@ -137,11 +140,17 @@ static void write_verdict(struct writer *writer, const json_t *report)
     size_t unsure = json_array_size(json_object_get(report, "inconclusive"));
     char *error_text = plural(errors, "error"), *warning_text = plural(warnings, "warning");
     char *unsure_text = plural(unsure, "check");
+    bool foreign;
+    bool nothing = nothing_judged(report, &foreign);
 
     if (json_is_true(json_object_get(json_object_get(report, "trace"), "interrupted")))
         g_string_append_printf(writer->text, "%sINTERRUPTED%s: this report is partial.\n", style->warning,
                                style->reset);
-    if (json_is_true(json_object_get(report, "all_skipped")))
+    if (nothing && foreign)
+        g_string_append_printf(writer->text,
+                               "%sNOTHING TO JUDGE%s: this is not a recording of vblkd: no event of a known kind.\n",
+                               style->warning, style->reset);
+    else if (json_is_true(json_object_get(report, "all_skipped")))
         g_string_append_printf(writer->text,
                                "%sNOTHING WAS CHECKED%s: every relevant set is missing from this recording. Record "
                                "again with more sets\n(vblkscope record --events=all).\n",
@@ -150,10 +159,10 @@ static void write_verdict(struct writer *writer, const json_t *report)
         g_string_append_printf(writer->text, "%sVERDICT: %s%s%s.%s\n", errors ? style->error : style->warning,
                                errors ? error_text : "", errors && warnings ? ", " : "",
                                warnings ? warning_text : "", style->reset);
-    else if (nothing_judged(report))
+    else if (nothing)
         g_string_append_printf(writer->text,
-                               "%sNOTHING TO JUDGE%s: no event of a known kind in this recording. Record a running "
-                               "vblkd\n(vblkscope record).\n",
+                               "%sNOTHING TO JUDGE%s: no event was recorded. Record while vblkd runs (vblkscope "
+                               "record).\n",
                                style->warning, style->reset);
     else if (unsure > 0)
         g_string_append_printf(writer->text, "%sCANNOT TELL%s: nothing found, but %s could not decide.\n",
