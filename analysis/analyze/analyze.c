@@ -89,15 +89,17 @@ static char *parse(struct analyze *analyze, int *argc, char ***argv)
         { NULL },
     };
     GOptionContext *context = g_option_context_new(NULL);
-    GOptionGroup *limits = limits_option_group(&analyze->options);
+    GOptionGroup *group = g_option_group_new("analyze", "Options", "Show the options", &analyze->options, NULL);
     GError *error = NULL;
     char *why = NULL;
 
     g_option_context_set_summary(
         context, "Reads recordings and says what is wrong in them. TRACE is the folder of a recording, or any folder\n"
-                 "above recordings. Exit status: 0 nothing found, 1 findings, 2 usage or unreadable input, 3 cannot tell.");
+                 "above recordings. Exit status: 0 nothing found, 1 findings, 2 usage or unreadable input, 3 cannot tell.\n"
+                 "A TIME has a unit (10s, 100ms, 20us, 5ns), a SHARE a percent sign.");
+    g_option_context_set_main_group(context, group);
     g_option_context_add_main_entries(context, entries, NULL);
-    g_option_context_add_group(context, limits);
+    limits_add_options(group);
     if (!g_option_context_parse(context, argc, argv, &error)) {
         why = g_strdup_printf("%s (see vblkscope analyze --help)", error->message);
         g_error_free(error);

@@ -8,8 +8,11 @@
 
 #include "core/analysis.h"
 
-/** --NAME=VALUE for each limit, with its default in the text. The group owns nothing of @options, which it fills. */
-GOptionGroup *limits_option_group(struct analysis_options *options);
+/**
+ * Add --NAME=VALUE for each limit to @group, with its default in the text. The group's user data is the struct
+ * analysis_options to fill.
+ */
+void limits_add_options(GOptionGroup *group);
 
 /**
  * Set the limit called @name ("stuck-request") from text: a duration "10s", "1.5ms", "200us", "5ns"; a share "5%"; a
