@@ -3,7 +3,7 @@
 #
 # Usage: vblkscope demo [--guest] [--output=DIRECTORY]
 #   --guest             load the device from a Linux guest under QEMU instead of with vblk-load
-#   --output=DIRECTORY  where traces and reports go (default: a new directory in $TMPDIR or /tmp, kept)
+#   --output=DIRECTORY  where recordings and reports go (default: a new directory in $TMPDIR or /tmp, kept)
 #   --help              this text
 #
 # Exit status: 0 the healthy device was found healthy and the fault was found, 1 not so, 2 usage.
