@@ -42,13 +42,16 @@ struct vhost_user_ops {
     /** fd -1: the ring is polled. On success the fd belongs to the device, on error the session closes it. */
     int (*set_ring_kick_co)(void *opaque, uint16_t index, int fd);
     int (*set_ring_call)(void *opaque, uint16_t index, int fd); /**< fd -1: no interrupts. Ownership as above */
-    int (*set_ring_error)(void *opaque, uint16_t index, int fd);
+    int (*set_ring_error)(void *opaque, uint16_t index, int fd); /**< fd -1: none. Ownership as above */
     int (*set_ring_enable_co)(void *opaque, uint16_t index, bool enable);
     /** Stop this ring alone (detach, drain, release); base_out: the next available index. */
     int (*get_ring_base_co)(void *opaque, uint16_t index, uint32_t *base_out);
     int (*reset_co)(void *opaque); /**< RESET_OWNER / RESET_DEVICE: stop all rings, features off */
     int (*get_config)(void *opaque, uint32_t offset, uint32_t size, uint8_t *bytes_out);
     int (*set_config)(void *opaque, uint32_t offset, uint32_t size, const uint8_t *bytes);
+    /** The session was given a connected socket, and its front end has left: nothing will come any more. May be NULL;
+     *  must not destroy the session itself (let a coroutine do it). */
+    void (*ended)(void *opaque);
 };
 
 struct vhost_user_session_options {
@@ -57,7 +60,7 @@ struct vhost_user_session_options {
     uint16_t queue_count;
     uint64_t features;        /**< offered, VHOST_USER_F_PROTOCOL_FEATURES is added */
     const char *socket_path;  /**< NULL when fd is given */
-    int fd;                   /**< -1, or a connected or listening socket (found out by SO_ACCEPTCONN) */
+    int fd;                   /**< -1, or a connected or listening socket; on success it belongs to the session */
     int socket_mode;          /**< -1: leave to umask */
     const char *socket_group; /**< NULL: leave */
     const struct vhost_user_ops *ops;
@@ -65,7 +68,11 @@ struct vhost_user_session_options {
 };
 
 /**
- * Bind, listen, and serve in the calling thread's loop.
+ * Bind, listen, and serve in the calling thread's loop. Front ends are served one after another: one that connects
+ * while another is there waits in the backlog, as a front end that was restarted does until its predecessor's
+ * requests are drained. Descriptors that come with messages are non-blocking. SIGPIPE is ignored from here on.
+ *
+ * Operations are called from the loop, not from here, even if the socket is connected already.
  *
  * A path whose owner is dead (nobody answers a connect) is reused; one in use is -EADDRINUSE. message_out gets one
  * line (object, cause, remedy) on failure; caller frees with g_free.

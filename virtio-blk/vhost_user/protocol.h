@@ -1,0 +1,87 @@
+/**
+ * The vhost-user wire format, as far as this back end speaks it. Native byte order: both sides are on one machine.
+ *
+ * Source: vhost-user specification (QEMU, docs/interop/vhost-user), "Message Specification".
+ */
+#ifndef VHOST_USER_PROTOCOL_H
+#define VHOST_USER_PROTOCOL_H
+
+#include <stdint.h>
+
+#include "vhost_user/memory_map.h"
+
+/** Bit of the virtio features that stands for the protocol's own ones. */
+#define VHOST_USER_F_PROTOCOL_FEATURES 30
+/** Bit of the virtio features: writes to memory are to be logged. */
+#define VHOST_F_LOG_ALL 26
+
+enum vhost_user_protocol_feature {
+    VHOST_USER_PROTOCOL_F_MQ = 0,
+    VHOST_USER_PROTOCOL_F_REPLY_ACK = 3,
+    VHOST_USER_PROTOCOL_F_CONFIG = 9,
+};
+
+enum vhost_user_request {
+    VHOST_USER_GET_FEATURES = 1,
+    VHOST_USER_SET_FEATURES = 2,
+    VHOST_USER_SET_OWNER = 3,
+    VHOST_USER_RESET_OWNER = 4,
+    VHOST_USER_SET_MEM_TABLE = 5,
+    VHOST_USER_SET_VRING_NUM = 8,
+    VHOST_USER_SET_VRING_ADDR = 9,
+    VHOST_USER_SET_VRING_BASE = 10,
+    VHOST_USER_GET_VRING_BASE = 11,
+    VHOST_USER_SET_VRING_KICK = 12,
+    VHOST_USER_SET_VRING_CALL = 13,
+    VHOST_USER_SET_VRING_ERR = 14,
+    VHOST_USER_GET_PROTOCOL_FEATURES = 15,
+    VHOST_USER_SET_PROTOCOL_FEATURES = 16,
+    VHOST_USER_GET_QUEUE_NUM = 17,
+    VHOST_USER_SET_VRING_ENABLE = 18,
+    VHOST_USER_GET_CONFIG = 24,
+    VHOST_USER_SET_CONFIG = 25,
+};
+
+struct vhost_user_header {
+    uint32_t request, flags, size_bytes; /* of the payload */
+};
+
+#define VHOST_USER_VERSION_MASK 0x3u
+#define VHOST_USER_VERSION 0x1u
+#define VHOST_USER_REPLY 0x4u
+#define VHOST_USER_NEED_REPLY 0x8u
+
+/** SET_VRING_KICK, CALL, ERR: a u64 of the ring's index and this flag, with a descriptor unless it is set. */
+#define VHOST_USER_VRING_INDEX_MASK 0xffu
+#define VHOST_USER_VRING_NO_FD 0x100u
+
+/** SET_VRING_ADDR: writes to the used ring are to be logged. */
+#define VHOST_USER_VRING_F_LOG 0x1u
+
+struct vhost_user_vring_state {
+    uint32_t index, num;
+};
+
+struct vhost_user_vring_address {
+    uint32_t index, flags;
+    uint64_t desc_user, used_user, avail_user, log_guest;
+};
+
+#define VHOST_USER_TABLE_REGIONS_MAX 8
+
+struct vhost_user_memory_table {
+    uint32_t count, padding;
+    struct vhost_user_memory_region regions[VHOST_USER_TABLE_REGIONS_MAX];
+};
+
+#define VHOST_USER_CONFIG_BYTES_MAX 256
+
+struct vhost_user_config {
+    uint32_t offset, size_bytes, flags;
+    uint8_t bytes[VHOST_USER_CONFIG_BYTES_MAX];
+};
+
+/** Before the bytes. */
+#define VHOST_USER_CONFIG_HEADER_BYTES 12
+
+#endif
