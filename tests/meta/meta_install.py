@@ -22,12 +22,13 @@ PROGRAMS = ["vblkd", "vblk-load", "vblkscope"]
 FILES = [
     "bin/vblkd", "bin/vblk-load", "bin/vblkscope",
     "lib/**/vblkscope/vblkscope-tracepoints.so",
-    "lib/**/babeltrace2/plugins/babeltrace-plugin-vblk.so",
     "lib/**/pkgconfig/*.pc",
     "libexec/vblkscope/demo.sh",
     "libexec/vblkscope/guest/guest_load.py",
     "share/qemu/vhost-user/*.json",
 ]
+# Where babeltrace2 looks, which need not be below the prefix.
+PLUGIN = "**/babeltrace2/plugins/babeltrace-plugin-vblk.so"
 
 
 def install(build, directory):
@@ -63,6 +64,8 @@ def main():
                 problems.append(f"{pattern}: {len(found)} files installed, not one")
             elif found[0].suffix == ".json":
                 check_description(found[0], prefix, problems)
+        if len(list(Path(directory).glob(PLUGIN))) != 1:
+            problems.append(f"{PLUGIN}: not installed")
         for program in PROGRAMS:
             path = place / "bin" / program
             if path.exists() and subprocess.run([path, "--help"], capture_output=True).returncode != 0:

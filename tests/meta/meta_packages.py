@@ -39,13 +39,20 @@ def locate(kind, name, compiler):
     return None
 
 
-def owners(path):
-    """Packages that own @path; /bin and /usr/bin are one directory, of which dpkg knows one name."""
-    for name in (path, path.removeprefix("/usr"), "/usr" + path, str(Path(path).resolve())):
-        found = output("dpkg-query", "-S", name)
-        if found:
-            return {package.split(":")[0].strip() for package in found.split(": ")[0].split(",")}
-    return set()
+def names_of(path):
+    """/bin and /usr/bin are one directory, of which dpkg knows one name."""
+    return {path, path.removeprefix("/usr"), "/usr" + path, str(Path(path).resolve())}
+
+
+def owners_of(paths):
+    """{path: packages that own it}, asked at once because each question reads all of dpkg's lists."""
+    result = {path: set() for path in paths}
+    wanted = {name: path for path in paths for name in names_of(path)}
+    for line in output("dpkg-query", "-S", *sorted(wanted)).splitlines():
+        packages, _, name = line.rpartition(": ")
+        if name in wanted:
+            result[wanted[name]] |= {package.split(":")[0].strip() for package in packages.split(",")}
+    return result
 
 
 def closure(packages):
@@ -82,14 +89,16 @@ def main():
     problems = []
     calls = {(kind, name, path) for path in tree.files("meson.build") for kind, name in CALL.findall(tree.text(path))
              if (kind, name) not in BUILT_IN and not (tree.ROOT / path.parent / name).exists()}
+    located = {(kind, name): locate(kind, name, compiler) for kind, name, _ in calls}
+    owners = owners_of({path for path in located.values() if path})
     for kind, name, path in sorted(calls):
-        found = locate(kind, name, compiler)
+        found = located[kind, name]
         if not found:
             problems.append(f"{path}: {kind}('{name}') is satisfied by nothing on this machine")
-        elif not owners(found):
+        elif not owners[found]:
             problems.append(f"{path}: {kind}('{name}'): no package owns {found}")
-        elif not owners(found) & covered:
-            problems.append(f"{path}: {kind}('{name}') needs {', '.join(owners(found))}: add it to tests/packages")
+        elif not owners[found] & covered:
+            problems.append(f"{path}: {kind}('{name}') needs {', '.join(owners[found])}: add it to tests/packages")
     tree.finish(problems, len(calls), "dependencies")
 
 
