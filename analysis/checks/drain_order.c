@@ -39,7 +39,11 @@ struct drains {
     struct check_env *env;
     GArray *doubts; /* struct doubt, bounded */
     GArray *blinds; /* struct blind: ended drains inside start or stop, bounded */
-    int64_t told_begin_ns; /* of the drain whose begin is in the evidence already */
+    /* the last breach by a drain: an attach is told by the loop and by the dataplane, and counts once */
+    int64_t told_begin_ns;
+    uint32_t told_device;
+    uint16_t told_queue;
+    bool told_attach;
 };
 
 #define KEPT_MAX 256
@@ -99,17 +103,24 @@ static void moved_by_drain(struct drains *drains, const struct occurrence *what,
         event->id == EVENT_rt_loop_fd_attach || event->id == EVENT_vblk_dataplane_notifier_attach;
     const char *device = device_text(env->process, what->device->id);
     const char *thread = thread_text(env->process, event->vtid);
-    struct finding *finding =
-        breach(env, what->device->id, event->time_ns, state == STATE_STARTING ? "drain nested in start"
-                                                                              : "drain nested in stop");
+    const uint16_t queue_index = what->queue ? what->queue->index : 0;
+    struct finding *finding;
 
+    if (drains->told_begin_ns == drain->begin_ns && drains->told_device == what->device->id &&
+        drains->told_queue == queue_index && drains->told_attach == attaches)
+        return;
+    finding = breach(env, what->device->id, event->time_ns,
+                     state == STATE_STARTING ? "drain nested in start" : "drain nested in stop");
     if (drains->told_begin_ns != drain->begin_ns)
         finding_evidence(finding, drain->begin_ns, EVENT_vblk_dataplane_drain_begin,
                          "a drain of %s begins, depth %" PRIu32 ", by %s", device, drain->depth, thread);
     drains->told_begin_ns = drain->begin_ns;
+    drains->told_device = what->device->id;
+    drains->told_queue = queue_index;
+    drains->told_attach = attaches;
     finding_evidence(finding, event->time_ns, event->id,
                      "%s %s the notifier of queue %" PRIu16 " of %s %s %s in this drain, while %s owns it", thread,
-                     attaches ? "attaches" : "detaches", what->queue ? what->queue->index : 0, device,
+                     attaches ? "attaches" : "detaches", queue_index, device,
                      attaches ? "to" : "from", what->loop ? loop_text(env->process, what->loop->id) : "a loop",
                      owner_text(state));
     if (finding_is_told(finding))

@@ -7,6 +7,8 @@
 extern const struct check_class check_stale_fd;
 extern const struct check_class check_unread_fd;
 extern const struct check_class check_drain_order;
+extern const struct check_class check_vma;
+extern const struct check_class check_pool_overflow;
 extern const struct check_class check_queue_broken;
 extern const struct check_class check_events_lost;
 
@@ -14,6 +16,8 @@ const struct check_class *const check_registry[] = {
     &check_stale_fd,
     &check_unread_fd,
     &check_drain_order,
+    &check_vma,
+    &check_pool_overflow,
     &check_queue_broken,
     &check_events_lost,
     NULL,

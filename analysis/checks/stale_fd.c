@@ -148,6 +148,10 @@ static void report(const struct check_env *env, const struct handler *handler, i
     const struct stale *stale = &handler->stale;
     const uint64_t wasted = handler->idle_dispatches - stale->idle_dispatches;
     struct finding *finding = finding_get(env, "stale-fd", "handler %" PRIu64, handler->id);
+    char cost[64] = "";
+
+    if (process_records(process, SET_LOOP))
+        g_snprintf(cost, sizeof(cost), "; %" PRIu64 " wasted dispatches", wasted);
 
     finding_raise(finding, SEVERITY_ERROR);
     finding_span(finding, stale->since_ns, end_ns);
@@ -162,11 +166,12 @@ static void report(const struct check_env *env, const struct handler *handler, i
                          (double)(end_ns - stale->since_ns) / 1e6);
     finding_summary(finding,
                     "descriptor %" PRId64 " of queue %" PRIu16 " of %s stayed in %s (handler %" PRIu64 "), where it is "
-                    "stale: %s%s%s; %" PRIu64 " wasted dispatches",
+                    "stale: %s%s%s%s",
                     handler->fd, handler->queue_index, device_text(process, handler->device_id),
                     loop_text(process, handler->loop_id), handler->id, cause_of(handler),
                     handler->attach_vtid != EVENT_UNKNOWN_ID ? ", by " : "",
-                    handler->attach_vtid != EVENT_UNKNOWN_ID ? thread_text(process, handler->attach_vtid) : "", wasted);
+                    handler->attach_vtid != EVENT_UNKNOWN_ID ? thread_text(process, handler->attach_vtid) : "",
+                    cost);
     if (handler->attach_in_drain && (handler->attach_state == STATE_STARTING || handler->attach_state == STATE_STOPPING))
         finding_advice(finding, "A drain that is nested in start or stop must leave notifiers alone: only start and stop own "
                                 "them. Set the flag that drain callbacks look at only after the disk has moved (start), and "
