@@ -7,14 +7,10 @@
 
 #include "front_end.h"
 #include "options.h"
-
-enum exit_status { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+#include "report.h"
 
 int command_run(const struct load_options *options);
 int command_verify(const struct load_options *options);
 int command_info(const struct load_options *options);
-
-/** "vblk-load: " and the text on stderr. Returns EXIT_FAILED. */
-int report_failure(const char *text);
 
 #endif

@@ -4,6 +4,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <linux/virtio_config.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -328,9 +329,10 @@ int fe_stop(struct front_end *fe)
             return rc;
         /* A stopped ring has nothing in flight: what was taken is completed, so both counts are equal. */
         uint16_t used = le16toh(__atomic_load_n(&queue->used->idx, __ATOMIC_ACQUIRE));
-        if (rc == 0 && used != base)
-            rc = fe_fail(fe, -EPROTO, "queue %u: stopped with base %u but %u completions: %d requests were taken and not completed (a fault of the server)",
-                         i, base, used, (uint16_t)(base - used));
+        int16_t lost = base - used;
+        if (rc == 0 && lost != 0)
+            rc = fe_fail(fe, -EPROTO, "queue %u: stopped with base %u but %u completions: %d requests were %s (a fault of the server)",
+                         i, base, used, abs(lost), lost > 0 ? "taken and not completed" : "completed more often than taken");
         if (rc < 0 && first_error == 0)
             first_error = rc;
     }

@@ -98,8 +98,8 @@ int fe_open(struct front_end *fe);
  * Stop every ring with GET_VRING_BASE and take over where the server stood. Then kick each stopped ring
  * once more: a guest may notify while its device stops, and a server that still listens shows.
  *
- * Errors: -EPROTO  the server's position and the used ring disagree: it took requests that it did
- *                  not complete. The ring counts as stopped.
+ * Errors: -EPROTO  the server's position and the used ring disagree: it took requests that it did not
+ *                  complete, or completed some twice. The ring counts as stopped.
  */
 int fe_stop(struct front_end *fe);
 

@@ -2,7 +2,9 @@
 #include "options.h"
 
 #include <errno.h>
+#include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Text and numbers as GOption stores them, before they are checked. */
@@ -15,9 +17,11 @@ struct raw_options {
     gboolean write_only, read_only, version;
 };
 
+#define RUNTIME_UNSET (-DBL_MAX)
+
 static const struct raw_options defaults = {
     .iodepth = 16, .queues = 1, .queue_size = 128, .rwmixread = 50, .seed = 1, .passes = 1,
-    .runtime = -1, .timeout = 30,
+    .runtime = RUNTIME_UNSET, .timeout = 30,
 };
 
 #define DEFAULT_RUNTIME_SECONDS 10
@@ -66,10 +70,11 @@ static GOptionContext *make_context(enum load_command command, struct raw_option
         { "generation", 0, 0, G_OPTION_ARG_INT64, &raw->generation, "Generation that the first pass writes (default 1, or what follows the acknowledgement log)", "N" },
         { NULL },
     };
-    static const char *const parameter[] = {
-        [LOAD_RUN] = NULL,
-        [LOAD_VERIFY] = "verify",
-        [LOAD_INFO] = "info",
+    /* GOption puts the program's name before the options: the command belongs there too. */
+    static const char *const name[] = {
+        [LOAD_RUN] = "vblk-load",
+        [LOAD_VERIFY] = "vblk-load verify",
+        [LOAD_INFO] = "vblk-load info",
     };
     static const char *const summary[] = {
         [LOAD_RUN] = "Load and measure any vhost-user-blk server.\n\n"
@@ -82,7 +87,8 @@ static GOptionContext *make_context(enum load_command command, struct raw_option
         [LOAD_VERIFY] = "Stamp every block, read all back in another order, check each sector. Overwrites the disk.",
         [LOAD_INFO] = "Show features, queues and configuration of a server.",
     };
-    GOptionContext *context = g_option_context_new(parameter[command]);
+    GOptionContext *context = g_option_context_new(NULL);
+    g_set_prgname(name[command]);
     g_option_context_set_summary(context, summary[command]);
     g_option_context_set_description(context, "Exit status: 0 done, 1 failed, 2 usage.");
     g_option_context_add_main_entries(context, common, NULL);
@@ -235,7 +241,7 @@ static char *check(struct load_options *options, const struct raw_options *raw)
         return g_strdup_printf("--passes=%d: a --read-only phase has one pass (name what was written with --generation)", raw->passes);
     if (raw->no_protocol_features && options->command != LOAD_INFO && !raw->size)
         return g_strdup("--no-protocol-features needs --size: the disk's size cannot be asked for without them");
-    if (raw->runtime >= 0) {
+    if (raw->runtime != RUNTIME_UNSET) {
         if ((problem = check_seconds("runtime", raw->runtime, 0.001, &options->runtime_ns)))
             return problem;
     } else if (options->command == LOAD_RUN && raw->number_ios == 0) {
@@ -294,10 +300,10 @@ enum options_outcome options_parse(struct load_options *options, int argc, char 
         outcome = OPTIONS_USAGE;
     } else if (help) {
         g_autofree char *text = options_help(options->command);
-        g_print("%s", text);
+        fputs(text, stdout); /* GLib's ellipsis as it is, whatever the locale */
         outcome = OPTIONS_HELP_SHOWN;
     } else if (raw.version) {
-        g_print("vblk-load %s\n", VBLK_VERSION);
+        printf("vblk-load %s\n", VBLK_VERSION);
         outcome = OPTIONS_HELP_SHOWN;
     } else if (arguments[0] && arguments[1]) {
         *error_out = g_strdup_printf("%s: unknown command (use verify, info or options only)", arguments[1]);

@@ -5,6 +5,13 @@
 #include <jansson.h>
 #include <stdio.h>
 
+int report_failure(const char *text)
+{
+    fflush(stdout);
+    fprintf(stderr, "vblk-load: %s\n", text);
+    return EXIT_FAILED;
+}
+
 static const double percentiles[] = { 1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 99.5, 99.9, 99.95, 99.99 };
 
 void run_counts_init(struct run_counts *counts)

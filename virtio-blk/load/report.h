@@ -1,10 +1,15 @@
-/* Results of a load run, as text or in JSON with fio's key names. */
+/* What the program says: results of a load run as text or in JSON with fio's key names, and failures. */
 #ifndef LOAD_REPORT_H
 #define LOAD_REPORT_H
 
 #include "front_end.h"
 #include "histogram.h"
 #include "options.h"
+
+enum exit_status { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+/** "vblk-load: " and the text on stderr. Returns EXIT_FAILED. */
+int report_failure(const char *text);
 
 struct direction_counts {
     uint64_t io_bytes;

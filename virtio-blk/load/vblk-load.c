@@ -3,13 +3,6 @@
 
 #include <stdio.h>
 
-int report_failure(const char *text)
-{
-    fflush(stdout);
-    fprintf(stderr, "vblk-load: %s\n", text);
-    return EXIT_FAILED;
-}
-
 int main(int argc, char **argv)
 {
     struct load_options options;
