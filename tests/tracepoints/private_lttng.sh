@@ -43,7 +43,7 @@ fail() {
 
 wait_for() {
     tries=0
-    until "$@"; do
+    until "$@" 2>/dev/null; do
         tries=$((tries + 1))
         [ $tries -lt 1000 ] || fail "in 20 s this did not come true: $*"
         sleep 0.02

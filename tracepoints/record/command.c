@@ -6,12 +6,13 @@
 #include <string.h>
 #include <sys/wait.h>
 
-void record_unblock_signals(gpointer unused)
+void record_reset_signals(gpointer unused)
 {
     sigset_t none;
 
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGPIPE, SIG_DFL);
 }
 
 /* Those that a user, a terminal or the recorder sends to end a command. */
@@ -25,7 +26,7 @@ pid_t record_command_start(char **argv, GError **error)
     if (!g_spawn_async(NULL, argv, NULL,
                        G_SPAWN_SEARCH_PATH | G_SPAWN_DO_NOT_REAP_CHILD | G_SPAWN_CHILD_INHERITS_STDIN |
                            G_SPAWN_LEAVE_DESCRIPTORS_OPEN,
-                       record_unblock_signals, NULL, &pid, &cause)) {
+                       record_reset_signals, NULL, &pid, &cause)) {
         g_set_error(error, RECORD_ERROR, RECORD_ERROR_FAILED, "%s: cannot run it: %s (give a program and its "
                     "arguments after --)", argv[0],
                     g_error_matches(cause, G_SPAWN_ERROR, G_SPAWN_ERROR_NOENT) ? "no such program"

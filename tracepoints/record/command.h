@@ -13,11 +13,8 @@
  */
 pid_t record_command_start(char **argv, GError **error);
 
-/**
- * For g_spawn: gives a child an empty signal mask. The recorder blocks signals to read them from a descriptor,
- * which what it starts must not inherit.
- */
-void record_unblock_signals(gpointer unused);
+/** For g_spawn: undoes in a child what the recorder does with signals, which it blocks or ignores. */
+void record_reset_signals(gpointer unused);
 
 /**
  * True if @wait_status is a clean end, or an end by a signal that was @asked for; else @error says how the command

@@ -17,6 +17,9 @@ enum {
     RETRY_MS = 20,
 };
 
+/* Of liblttng-ctl, but in none of its headers: without it the library prints lines of its own beside our errors. */
+extern int lttng_opt_quiet __attribute__((weak));
+
 static bool start_daemon(GError **error)
 {
     const char *path = g_getenv("LTTNG_SESSIOND_PATH");
@@ -27,7 +30,7 @@ static bool start_daemon(GError **error)
 
     /* With --daemonize the program that we start ends when the daemon is ready, or says why it is not. The daemon
      * closes its inherited descriptors, so reading stderr to its end does not wait for the daemon itself. */
-    if (!g_spawn_sync(NULL, argv, NULL, G_SPAWN_SEARCH_PATH | G_SPAWN_STDOUT_TO_DEV_NULL, record_unblock_signals,
+    if (!g_spawn_sync(NULL, argv, NULL, G_SPAWN_SEARCH_PATH | G_SPAWN_STDOUT_TO_DEV_NULL, record_reset_signals,
                       NULL, NULL, &said, &status, &cause)) {
         g_set_error(error, RECORD_ERROR, RECORD_ERROR_FAILED,
                     "%s: no LTTng session daemon runs and none can be started: %s (install lttng-tools)", argv[0],
@@ -49,6 +52,8 @@ bool record_daemon_ensure(bool *started_out, GError **error)
 {
     gint64 deadline;
 
+    if (&lttng_opt_quiet)
+        lttng_opt_quiet = 1;
     if (lttng_session_daemon_alive() == 1) {
         *started_out = false;
         return true;

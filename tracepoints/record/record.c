@@ -257,7 +257,8 @@ static void record_until_end(struct recording *recording)
 
 /* Before and after */
 
-static int block_signals(void)
+/* Those that end the recording are read from the descriptor that this returns. */
+static int take_over_signals(void)
 {
     sigset_t signals;
 
@@ -266,6 +267,7 @@ static int block_signals(void)
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGHUP);
     sigprocmask(SIG_BLOCK, &signals, NULL);
+    signal(SIGPIPE, SIG_IGN); /* a session daemon that goes away is an error, not our end */
     return signalfd(-1, &signals, SFD_CLOEXEC);
 }
 
@@ -317,7 +319,7 @@ static void finish(struct recording *recording, GError **error)
     }
 }
 
-static bool report_loss(const struct record_trace_facts *facts)
+static void report_loss(const struct record_trace_facts *facts)
 {
     static const char *const remedies[RECORD_CHANNEL_COUNT] = {
         [RECORD_CHANNEL_CORE] = "the machine was too busy to write them",
@@ -332,8 +334,7 @@ static bool report_loss(const struct record_trace_facts *facts)
         any |= facts->lost[channel];
     }
     if (!any)
-        fprintf(stderr, "  lost:   none\n");
-    return any;
+        fprintf(stderr, "  lost:   %s\n", facts->damaged ? "cannot tell, the trace is damaged" : "none");
 }
 
 static bool summarise(const struct recording *recording, GError **error)
@@ -437,7 +438,7 @@ int vblkscope_record_main(int argc, char **argv)
     recording.on_terminal = isatty(STDERR_FILENO);
     parse_options(argc, argv, &options, &error);
     if (succeeded(&recording, error)) {
-        recording.signal_fd = block_signals();
+        recording.signal_fd = take_over_signals();
         record(&recording);
         record_output_destroy(recording.output);
         close(recording.signal_fd);

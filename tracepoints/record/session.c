@@ -4,7 +4,7 @@
 
 #include <lttng/lttng.h>
 #include <lttng/tracker.h>
-#include <string.h>
+#include <stdlib.h>
 
 enum {
     PENDING_RETRY_MS = 10,
@@ -24,13 +24,31 @@ const char *record_channel_name(enum record_channel channel)
     return names[channel];
 }
 
+static const char *remedy(int code)
+{
+    switch (code) {
+    case LTTNG_ERR_FATAL: /* the connection broke */
+    case LTTNG_ERR_NO_SESSIOND:
+    case LTTNG_ERR_NO_USTCONSUMERD:
+        return " (restart lttng-sessiond)";
+    case LTTNG_ERR_EXIST_SESS:
+        return " (name another one with --session)";
+    case LTTNG_ERR_NOMEM:
+    case LTTNG_ERR_UST_CHAN_FAIL:
+        return " (try a smaller --buffer-size)";
+    default:
+        return "";
+    }
+}
+
 /* @code is an LTTng error, negative or not; 0 and LTTNG_OK are none. */
 static bool check(int code, const char *what, const char *object, GError **error)
 {
+    code = abs(code);
     if (code == 0 || code == LTTNG_OK)
         return true;
-    g_set_error(error, RECORD_ERROR, RECORD_ERROR_FAILED, "%s: cannot %s: %s", object, what,
-                lttng_strerror(code < 0 ? code : -code));
+    g_set_error(error, RECORD_ERROR, RECORD_ERROR_FAILED, "%s: cannot %s: %s%s", object, what,
+                lttng_strerror(-code), remedy(code));
     return false;
 }
 
@@ -50,7 +68,7 @@ static bool add_channel(struct record_session *session, enum record_channel whic
     channel->attr.overwrite = 0; /* a full buffer costs the newest events and is counted */
     channel->attr.subbuf_size = buffers->piece_bytes;
     channel->attr.num_subbuf = buffers->piece_count;
-    done = check(lttng_enable_channel(session->handle, channel), "make its buffers (try a smaller --buffer-size)",
+    done = check(lttng_enable_channel(session->handle, channel), "make its buffers",
                  name, error);
     lttng_channel_destroy(channel);
 
@@ -128,12 +146,12 @@ struct record_session *record_session_create(const struct record_session_options
     struct lttng_domain writable = domain;
 
     if (!descriptor) {
-        check(LTTNG_ERR_INVALID, "create a session of this name (--session)", options->name, error);
+        check(LTTNG_ERR_INVALID, "create a session of this name", options->name, error);
         return NULL;
     }
     code = lttng_create_session_ext(descriptor);
     lttng_session_descriptor_destroy(descriptor);
-    if (!check(code, "create a session of this name (--session)", options->name, error))
+    if (!check(code, "create a session of this name", options->name, error))
         return NULL;
 
     session = g_new0(struct record_session, 1);

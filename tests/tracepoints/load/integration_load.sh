@@ -15,6 +15,9 @@ expect() {
     [ ! -s "$work/stderr" ] || fail "$* printed: $(cat "$work/stderr")"
 }
 
+step "the program itself needs no LTTng library"
+! ldd "$emitter" | grep lttng || fail "LTTng is linked into the program"
+
 step "no session daemon runs"
 expect "$emitter" load
 [ "$got" = "Success " ] || fail "not loaded from the build folder: $got"

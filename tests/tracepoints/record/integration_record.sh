@@ -84,6 +84,7 @@ babeltrace2 "$work/e" | tail -n 1 | grep -q 'rt_loop:destroy' || fail "the comma
 
 step "signals are passed on once, and the recorder waits"
 for signal in TERM INT; do
+    rm -f "$work/said"
     "$recorder" --events=loop --output="$work/s$signal" -- "$emitter" until-signal >"$work/said" 2>"$work/talk" &
     recorder_pid=$!
     wait_for grep -q ready "$work/said"
@@ -94,6 +95,7 @@ done
 no_session
 
 step "a recording of what runs ends with a signal, or with the process of --pid"
+rm -f "$work/said"
 "$emitter" until-signal >"$work/said" &
 emitter_pid=$!
 wait_for grep -q ready "$work/said"
@@ -138,7 +140,7 @@ mkdir "$work/disk"
 mount -t tmpfs -o size=64m tmpfs "$work/disk"
 expect 1 "the file system is nearly full: the recording was ended" \
     --events=all --buffer-size=1M --output="$work/disk/t" -- sh -c "while '$emitter' flood 100000; do sleep 0.05; done"
-babeltrace2 "$work/disk/t" >/dev/null || fail "the trace is not whole"
+babeltrace2 "$work/disk/t" >/dev/null 2>&1 || fail "the trace is not whole"
 [ -z "$(find "$work/disk/t" -name '.*' -type f)" ] || fail "the room set aside was left behind"
 no_session
 
@@ -154,9 +156,45 @@ dd if=/dev/zero of="$work/disk/fill" bs=64k 2>/dev/null || :
 expect 1 "^vblkscope record: $work/disk/u: No space left on device" --output="$work/disk/u"
 no_session
 
-step "the daemon that was started can be stopped"
+step "a session name that is taken"
+lttng create taken --output="$work/taken" >/dev/null
+expect 1 "^vblkscope record: taken: cannot create a session of this name: .*--session" --session=taken --output="$work/v"
+lttng destroy taken >/dev/null
+no_session
+
+# record_while_killing NAME PROGRAM: all processes of this program (the namespace holds only ours) are killed while a
+# recording runs, which must fail, not hang.
+record_while_killing() {
+    name=$1 program=$2
+    rm -f "$work/said"
+    "$recorder" --events=loop --output="$work/$name" -- "$emitter" until-signal >"$work/said" 2>"$work/talk" &
+    recorder_pid=$!
+    wait_for grep -q ready "$work/said"
+    # shellcheck disable=SC2046
+    kill -KILL $(pgrep "$program")
+    kill -TERM $recorder_pid
+    status=0
+    wait $recorder_pid || status=$?
+    [ $status = 1 ] || fail "status $status, not 1: $(cat "$work/talk")"
+    [ "$(pgrep -c emitter)" = 0 ] || fail "the command was left behind"
+}
+
+step "LTTng's consumer is killed"
+record_while_killing w lttng-consumerd
+grep -q "^vblkscope record: $work/w: the trace is damaged" "$work/talk" || fail "no word of damage: $(cat "$work/talk")"
+grep -qx "  lost:   cannot tell, the trace is damaged" "$work/talk" || fail "claims to know what was lost"
+expect 1 "^vblkscope record: core: cannot make its buffers: .*restart lttng-sessiond" --output="$work/v"
+[ "$(wc -l <"$work/talk")" = 1 ] || fail "LTTng's library talks: $(cat "$work/talk")"
+
+step "the daemon that was started can be stopped, and another is started"
 daemon_ended() {
-    [ -z "$(pgrep lttng-sessiond)" ]
+    [ "$(pgrep -c lttng-sessiond)" = 0 ]
 }
 kill -TERM "$(pgrep -o lttng-sessiond)"
 wait_for daemon_ended
+expect 0 "started an LTTng session daemon" --output="$work/y" -- "$emitter" every
+
+step "the session daemon is killed"
+record_while_killing z lttng-sessiond
+grep -q "^vblkscope record: .*cannot stop recording: .*restart lttng-sessiond" "$work/talk" ||
+    fail "no word of the daemon: $(cat "$work/talk")"

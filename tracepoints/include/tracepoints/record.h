@@ -9,8 +9,8 @@
  *
  * Shape:     argv[0] is the subcommand's name, "record"; the rest its options and operands. argv may be reordered.
  * Returns:   the exit status: 0 done, 1 failed, 2 usage. Talk goes to stderr, --help to stdout.
- * Thread:    the main thread of a program that has no other yet: it blocks SIGINT and SIGTERM and reads them from
- *            a descriptor, and sets the process's name in GLib.
+ * Thread:    the main thread of a program that has no other yet: it blocks SIGINT, SIGTERM and SIGHUP and reads
+ *            them from a descriptor, ignores SIGPIPE, and sets the process's name in GLib.
  */
 int vblkscope_record_main(int argc, char **argv);
 
