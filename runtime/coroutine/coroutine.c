@@ -47,7 +47,7 @@ struct rt_coroutine *rt_coroutine_create(rt_coroutine_fn *fn, void *opaque)
 }
 
 /* Leave the running coroutine for its caller, who is told why. */
-static void leave(struct rt_thread *thread, struct rt_coroutine *self, enum coroutine_left left)
+static inline __attribute__((always_inline)) void leave(struct rt_thread *thread, struct rt_coroutine *self, enum coroutine_left left)
 {
     struct rt_mutex *held = NULL;
 
@@ -74,7 +74,7 @@ __attribute__((no_sanitize("address"))) _Noreturn void rt_coroutine_main(struct 
     }
 }
 
-static void enter(struct rt_thread *thread, struct rt_coroutine *self, struct rt_coroutine *co)
+static inline __attribute__((always_inline)) void enter(struct rt_thread *thread, struct rt_coroutine *self, struct rt_coroutine *co)
 {
     assert(!co->caller && "this coroutine runs already");
     co->caller = self;
@@ -101,7 +101,7 @@ static void enter(struct rt_thread *thread, struct rt_coroutine *self, struct rt
 }
 
 /* Where no loop comes by, the outermost caller runs what was woken. */
-static void run_ready(struct rt_thread *thread)
+__attribute__((noinline)) static void run_ready(struct rt_thread *thread)
 {
     struct rt_coroutine *co;
 

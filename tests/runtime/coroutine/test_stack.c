@@ -1,0 +1,236 @@
+/*
+ * Goal:   stacks are counted truly, go back to the kernel, and running out of them is an error that says what to do.
+ * Method: with each kind of guard, in a child process, many coroutines live at once; the runtime's counts are compared
+ *         with the kernel's (/proc/self/maps). Then mappings, or address space, are used up on purpose.
+ * Broken: if this fails reports on mappings are wrong, memory is not given back after a burst, or a server that meets
+ *         vm.max_map_count dies instead of refusing a request.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "../child.h"
+#include "rt/coroutine.h"
+#include "rt/pool.h"
+#include "rt/process.h"
+
+#define LIVE 1500 /* not a whole number of slabs */
+
+static void wait_once(void *opaque)
+{
+    char frame[8192];
+
+    memset(frame, 1, sizeof(frame)); /* pages that must come back */
+    __asm__ volatile("" : : "r"(frame) : "memory");
+    rt_coroutine_yield();
+}
+
+static unsigned count_maps(void)
+{
+    char line[4096];
+    unsigned count = 0;
+    FILE *file = fopen("/proc/self/maps", "re");
+
+    CHILD_CHECK(file != NULL);
+    while (fgets(line, sizeof(line), file))
+        count++;
+    fclose(file);
+    return count;
+}
+
+static long resident_kb(void)
+{
+    char line[256];
+    long kb = -1;
+    FILE *file = fopen("/proc/self/status", "re");
+
+    CHILD_CHECK(file != NULL);
+    while (fgets(line, sizeof(line), file))
+        if (sscanf(line, "VmRSS: %ld kB", &kb) == 1)
+            break;
+    fclose(file);
+    return kb;
+}
+
+static void in_child_count(void *opaque)
+{
+    enum rt_stack_guard guard = *(enum rt_stack_guard *)opaque;
+    static struct rt_coroutine *cos[LIVE];
+    struct rt_pool_global_stats stats;
+    unsigned before, grown;
+    long resident;
+
+    CHILD_CHECK(rt_stack_configure(guard, 0) == 0);
+    rt_pool_global_stats(&stats);
+    CHILD_CHECK(stats.stack_count == 0 && stats.stack_vma_count == 0 && stats.live_count == 0);
+
+    before = count_maps();
+    for (int i = 0; i < LIVE; i++) {
+        cos[i] = rt_coroutine_create(wait_once, NULL);
+        CHILD_CHECK(cos[i] != NULL);
+        rt_coroutine_enter(cos[i]);
+    }
+    grown = count_maps() - before;
+    resident = resident_kb();
+    rt_pool_global_stats(&stats);
+    CHILD_CHECK(stats.stack_count == LIVE && stats.live_count == LIVE);
+    if (guard == RT_STACK_GUARD_MPROTECT)
+        CHILD_CHECK(stats.stack_vma_count == 2 * LIVE);
+    /* The rest of the process may map a little meanwhile, or a slab may join a neighbour that is not ours. */
+    CHILD_CHECK(stats.stack_vma_count <= grown + 8 && grown <= stats.stack_vma_count + 40);
+
+    for (int i = 0; i < LIVE; i++)
+        rt_coroutine_enter(cos[i]);
+    rt_pool_global_stats(&stats);
+    CHILD_CHECK(stats.live_count == 0);
+    /* Two batches here, one in the global pool and less than one beyond it: the rest went back. */
+    CHILD_CHECK(stats.stack_count <= 4 * RT_POOL_BATCH_SIZE);
+    CHILD_CHECK(stats.stack_vma_count <= (guard == RT_STACK_GUARD_MPROTECT ? LIVE : 40));
+    CHILD_CHECK(resident_kb() < resident - (LIVE - 5 * RT_POOL_BATCH_SIZE) * 8);
+}
+
+static void test_mprotect_stacks_are_counted(void **state)
+{
+    enum rt_stack_guard guard = RT_STACK_GUARD_MPROTECT;
+
+    assert_int_equal(run_in_child(in_child_count, &guard), 0);
+}
+
+static void test_default_stacks_are_counted(void **state)
+{
+    enum rt_stack_guard guard = RT_STACK_GUARD_AUTO;
+
+    assert_int_equal(run_in_child(in_child_count, &guard), 0);
+}
+
+/* ---- running out ---- */
+
+/* Use up mappings: pages side by side with different rights do not join. */
+static char *fill_mappings(size_t count)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *pages = mmap(NULL, count * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    CHILD_CHECK(pages != MAP_FAILED);
+    for (size_t i = 0; i < count; i += 2)
+        CHILD_CHECK(mprotect(pages + i * page, page, PROT_READ) == 0);
+    return pages;
+}
+
+/* Coroutines until there are no more; then everything is as it was and goes on after some have ended. */
+static void exhaust_and_recover(size_t most, void (*relieve)(void), char *hint, uint32_t hint_bytes)
+{
+    struct rt_coroutine **cos = calloc(most, sizeof(*cos));
+    size_t count = 0;
+    int error = 0;
+
+    while (count < most) {
+        errno = 0;
+        cos[count] = rt_coroutine_create(wait_once, NULL);
+        if (!cos[count]) {
+            error = errno;
+            break;
+        }
+        count++;
+    }
+    rt_stack_error_hint(hint, hint_bytes);
+    relieve();
+    CHILD_CHECK(error == ENOMEM);
+    CHILD_CHECK(count > 0 && count < most);
+
+    for (size_t i = 0; i < count; i++) {
+        rt_coroutine_enter(cos[i]);
+        rt_coroutine_enter(cos[i]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        cos[i] = rt_coroutine_create(wait_once, NULL);
+        CHILD_CHECK(cos[i] != NULL);
+    }
+    for (size_t i = 0; i < count; i++) {
+        rt_coroutine_enter(cos[i]);
+        rt_coroutine_enter(cos[i]);
+    }
+    free(cos);
+}
+
+static char *filler;
+static size_t filler_bytes;
+
+static void unmap_filler(void)
+{
+    munmap(filler, filler_bytes);
+}
+
+static void in_child_mappings(void *opaque)
+{
+    struct rt_stack_facts facts;
+    uint32_t spare = 600, count;
+    char hint[512], limit[64];
+
+    CHILD_CHECK(rt_stack_configure(RT_STACK_GUARD_MPROTECT, 0) == 0);
+    rt_stack_facts(&facts);
+    CHILD_CHECK(facts.max_map_count != RT_POOL_NO_LIMIT);
+    count = facts.max_map_count - count_maps() - spare;
+    filler = fill_mappings(count);
+    filler_bytes = count * (size_t)sysconf(_SC_PAGESIZE);
+    exhaust_and_recover(spare, unmap_filler, hint, sizeof(hint));
+
+    snprintf(limit, sizeof(limit), "sysctl -w vm.max_map_count=%u", facts.max_map_count * 4);
+    fprintf(stderr, "%s\n", hint);
+    CHILD_CHECK(strstr(hint, limit) != NULL);
+}
+
+static void test_exhausted_mappings_are_an_error(void **state)
+{
+    assert_int_equal(run_in_child(in_child_mappings, NULL), 0);
+}
+
+static struct rlimit former_limit;
+
+static void lift_limit(void)
+{
+    setrlimit(RLIMIT_AS, &former_limit);
+}
+
+static void in_child_memory(void *opaque)
+{
+    unsigned long pages;
+    char hint[512];
+    FILE *file = fopen("/proc/self/statm", "re");
+
+    CHILD_CHECK(file && fscanf(file, "%lu", &pages) == 1);
+    fclose(file);
+    getrlimit(RLIMIT_AS, &former_limit);
+    CHILD_CHECK(rt_stack_configure(RT_STACK_GUARD_AUTO, 0) == 0);
+    struct rlimit limit = former_limit;
+    limit.rlim_cur = pages * (unsigned long)sysconf(_SC_PAGESIZE) + 40 * 1024 * 1024;
+    setrlimit(RLIMIT_AS, &limit);
+    exhaust_and_recover(2000, lift_limit, hint, sizeof(hint));
+    fprintf(stderr, "%s\n", hint);
+    CHILD_CHECK(strstr(hint, "ulimit -v") != NULL && strstr(hint, "sysctl") == NULL);
+}
+
+static void test_exhausted_memory_is_an_error(void **state)
+{
+    assert_int_equal(run_in_child(in_child_memory, NULL), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mprotect_stacks_are_counted),
+        cmocka_unit_test(test_default_stacks_are_counted),
+        cmocka_unit_test(test_exhausted_mappings_are_an_error),
+        cmocka_unit_test(test_exhausted_memory_is_an_error),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
