@@ -4,8 +4,21 @@
 #
 # Provides: fail TEXT, wait_for COMMAND... (until it succeeds, at most 20 s), step TEXT.
 
+# In a chroot the root is no mount point, so that unshare cannot make it private. It need not if mounts do not spread
+# anyway: seen by mounting something harmless in a namespace and looking for it outside.
+mounts_stay_inside() {
+    probe=$(mktemp -d)
+    unshare --mount --propagation unchanged mount -t tmpfs private-lttng-probe "$probe" 2>/dev/null &&
+        ! grep -q "^private-lttng-probe $probe " /proc/mounts
+    inside=$?
+    umount "$probe" 2>/dev/null
+    rmdir "$probe"
+    return $inside
+}
+
 if [ "${PRIVATE_LTTNG-}" != yes ]; then
-    for how in "" "--map-root-user"; do
+    for how in "" "--map-root-user" "--propagation unchanged"; do
+        [ "$how" != "--propagation unchanged" ] || mounts_stay_inside || continue
         # shellcheck disable=SC2086
         if unshare $how --mount --pid --fork --mount-proc mount -t tmpfs tmpfs /run 2>/dev/null; then
             PRIVATE_LTTNG=yes exec unshare $how --mount --pid --fork --kill-child --mount-proc sh "$0" "$@"
