@@ -310,7 +310,6 @@ static int open_socket(struct vhost_user_session *session, const struct vhost_us
                        char **message_out)
 {
     bool listens = false;
-    session->listener.fd = session->given_fd = -1;
     if (options->fd < 0) {
         const struct vhost_user_listen_options listen_options = { .path = options->socket_path,
                                                                   .mode = options->socket_mode,
@@ -390,7 +389,14 @@ int vhost_user_session_create(const struct vhost_user_session_options *options,
     vblk_log_init(&session->log, session->name);
     ignore_sigpipe();
 
-    int error = open_socket(session, options, message_out);
+    session->listener.fd = session->given_fd = -1;
+    int error = 0;
+    if (!session->accept_again || !session->serve_given) {
+        error = -ENOMEM;
+        *message_out = g_strdup_printf("%s: no memory for a session", session->name);
+    }
+    if (!error)
+        error = open_socket(session, options, message_out);
     if (!error && session->listener.fd >= 0) {
         error = watch_listener(session);
         if (error) {
