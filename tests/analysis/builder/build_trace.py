@@ -21,7 +21,8 @@ those of the analysis catalogue. Lines that start with `!` describe the trace:
     !default KEY=VALUE...   vpid, vtid and procname of events that do not say (1000, 1000, vblkd)
     !declare WORD...        sets (core loop lock request coroutine) and events that the metadata declares, `none` for
                             none. Default: all. An event that is not declared is left out, as a tracer would.
-    !event NAME FIELD=TYPE...   declares an event of another program; TYPE is u8..u64, i8..i64 or string
+    !event NAME FIELD=TYPE...   declares an event of another program, or a known one with other fields; TYPE is u8..u64,
+                            i8..i64 or string
     !cpus N                 streams for CPUs 0 to N-1 even if nothing happened there
     !begin TIME, !end TIME  when recording started and stopped (default: first and last event)
     !packet cpuN TIME       a packet of that stream ends here
@@ -103,6 +104,7 @@ class Trace:
     def __init__(self):
         self.sets, self.fields = read_catalogue()
         self.known = list(self.sets)
+        self.own = set()        # events declared by a line of their own
         self.trace = {"hostname": "testhost", "name": "test", "scheme": "uid", "offset": 1_700_000_000 * 10**9}
         self.contexts = None
         self.default = {"vpid": "1000", "vtid": "1000", "procname": "vblkd"}
@@ -141,7 +143,8 @@ class Trace:
             self.declared = set(args)
         elif command == "event":
             self.fields[args[0]] = [(n, t, None) for n, t in pairs(args[1:]).items()]
-            self.known.append(args[0])
+            self.known = [n for n in self.known if n != args[0]] + [args[0]]
+            self.own.add(args[0])
         elif command == "cpus":
             for n in range(int(args[0])):
                 self.stream(n)
@@ -175,7 +178,7 @@ class Trace:
     def stream(self, cpu):
         return self.streams.setdefault(cpu, Stream())
 
-    def event(self, time_ns, cpu, name, **values):
+    def event(self, time_ns, cpu, name, /, **values):
         if name not in self.fields:
             raise KeyError(f"unknown event {name}")
         who = {key: values.pop(key) for key in ("vpid", "vtid", "procname") if key in values}
@@ -193,7 +196,7 @@ class Trace:
         return [] if self.trace["scheme"] == "pid" else ["vpid", "vtid", "procname"]
 
     def is_declared(self, name):
-        if self.declared is None or name not in self.sets:
+        if self.declared is None or name in self.own:
             return True
         return name in self.declared or self.sets[name] in self.declared
 
