@@ -108,14 +108,14 @@ static void emit_lock(void)
                          4294960149u);
     lttng_ust_tracepoint(rt_lock, released, 18446744073709550150u, -2147480151, 18446744073709550152u);
     lttng_ust_tracepoint(rt_lock, held_at_yield, 18446744073709550153u, -2147480154, 18446744073709550155u);
-    lttng_ust_tracepoint(rt_lock, sample, 18446744073709550156u, 18446744073709550157u,
-                         18446744073709550158u, 18446744073709550159u, 18446744073709550160u);
+    lttng_ust_tracepoint(rt_lock, sample, 18446744073709550156u, 18446744073709550157u, 18446744073709550158u,
+                         18446744073709550159u, 18446744073709550160u);
 }
 
 static void emit_dataplane(void)
 {
-    lttng_ust_tracepoint(vblk_dataplane, device_create, 4294960161u, "name 162", 65163,
-                         18446744073709550164u, "backend 165");
+    lttng_ust_tracepoint(vblk_dataplane, device_create, 4294960161u, "name 162", 65163, 18446744073709550164u,
+                         "backend 165");
     lttng_ust_tracepoint(vblk_dataplane, device_destroy, 4294960166u);
     lttng_ust_tracepoint(vblk_dataplane, state, 4294960167u, 0, 1);
     lttng_ust_tracepoint(vblk_dataplane, notifier_assign, 4294960170u, 65171, -2147480172);

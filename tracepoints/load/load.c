@@ -64,7 +64,8 @@ static bool find_in_build_folder(const char *executable, char path[PATH_MAX])
     snprintf(folder, sizeof(folder), "%s", executable);
     while (go_up(folder)) {
         if (snprintf(path, PATH_MAX, "%s/build.ninja", folder) < PATH_MAX && exists(path))
-            return snprintf(path, PATH_MAX, "%s/tracepoints/" PROVIDER_FILE, folder) < PATH_MAX && exists(path);
+            return snprintf(path, PATH_MAX, "%s/tracepoints/" PROVIDER_FILE, folder) < PATH_MAX &&
+                   exists(path);
     }
     return false;
 }
@@ -75,7 +76,8 @@ static bool find_in_own_prefix(const char *executable, char path[PATH_MAX])
 
     snprintf(folder, sizeof(folder), "%s", executable);
     return go_up(folder) && go_up(folder) &&
-           snprintf(path, PATH_MAX, "%s/" TRACEPOINTS_LIBDIR "/vblkscope/" PROVIDER_FILE, folder) < PATH_MAX &&
+           snprintf(path, PATH_MAX, "%s/" TRACEPOINTS_LIBDIR "/vblkscope/" PROVIDER_FILE, folder) <
+               PATH_MAX &&
            exists(path);
 }
 

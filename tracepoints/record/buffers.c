@@ -41,7 +41,8 @@ void record_buffers_default(struct record_buffers buffers[RECORD_CHANNEL_COUNT])
     }
 }
 
-bool record_buffers_parse(const char *text, struct record_buffers buffers[RECORD_CHANNEL_COUNT], GError **error)
+bool record_buffers_parse(const char *text, struct record_buffers buffers[RECORD_CHANNEL_COUNT],
+                          GError **error)
 {
     char *end;
     uint64_t bytes = g_ascii_strtoull(text, &end, 10);
@@ -49,8 +50,8 @@ bool record_buffers_parse(const char *text, struct record_buffers buffers[RECORD
 
     if (unit > 1)
         end++;
-    if (!g_ascii_isdigit(*text) || *end || bytes > DETAIL_BYTES_MAX / unit || bytes * unit < DETAIL_BYTES_MIN ||
-        (bytes * unit & (bytes * unit - 1))) {
+    if (!g_ascii_isdigit(*text) || *end || bytes > DETAIL_BYTES_MAX / unit ||
+        bytes * unit < DETAIL_BYTES_MIN || (bytes * unit & (bytes * unit - 1))) {
         g_set_error(error, RECORD_ERROR, RECORD_ERROR_USAGE,
                     "--buffer-size: '%s' is no power of two from %uK to %uG, such as 64M", text,
                     (unsigned)(DETAIL_BYTES_MIN / KIB), (unsigned)(DETAIL_BYTES_MAX / GIB));

@@ -15,7 +15,8 @@ void record_buffers_default(struct record_buffers buffers[RECORD_CHANNEL_COUNT])
  *
  * Returns:   false with @error set if @text is no such size; buffers are untouched then.
  */
-bool record_buffers_parse(const char *text, struct record_buffers buffers[RECORD_CHANNEL_COUNT], GError **error);
+bool record_buffers_parse(const char *text, struct record_buffers buffers[RECORD_CHANNEL_COUNT],
+                          GError **error);
 
 /** All channels on all CPUs, for one user's processes. */
 uint64_t record_buffers_total_bytes(const struct record_buffers buffers[RECORD_CHANNEL_COUNT]);

@@ -27,8 +27,10 @@ pid_t record_command_start(char **argv, GError **error)
                        G_SPAWN_SEARCH_PATH | G_SPAWN_DO_NOT_REAP_CHILD | G_SPAWN_CHILD_INHERITS_STDIN |
                            G_SPAWN_LEAVE_DESCRIPTORS_OPEN,
                        record_reset_signals, NULL, &pid, &cause)) {
-        g_set_error(error, RECORD_ERROR, RECORD_ERROR_FAILED, "%s: cannot run it: %s (give a program and its "
-                    "arguments after --)", argv[0],
+        g_set_error(error, RECORD_ERROR, RECORD_ERROR_FAILED,
+                    "%s: cannot run it: %s (give a program and its "
+                    "arguments after --)",
+                    argv[0],
                     g_error_matches(cause, G_SPAWN_ERROR, G_SPAWN_ERROR_NOENT) ? "no such program"
                                                                                : cause->message);
         return 0;

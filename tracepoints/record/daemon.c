@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 
 enum {
-    ANSWER_TIMEOUT_MS = 10000,   /* of a daemon that says it is ready */
-    REGISTER_TIMEOUT_MS = 5000,  /* of a process with a daemon that just started; it takes a few ms */
+    ANSWER_TIMEOUT_MS = 10000,  /* of a daemon that says it is ready */
+    REGISTER_TIMEOUT_MS = 5000, /* of a process with a daemon that just started; it takes a few ms */
     RETRY_MS = 20,
 };
 
@@ -30,19 +30,20 @@ static bool start_daemon(GError **error)
 
     /* With --daemonize the program that we start ends when the daemon is ready, or says why it is not. The daemon
      * closes its inherited descriptors, so reading stderr to its end does not wait for the daemon itself. */
-    if (!g_spawn_sync(NULL, argv, NULL, G_SPAWN_SEARCH_PATH | G_SPAWN_STDOUT_TO_DEV_NULL, record_reset_signals,
-                      NULL, NULL, &said, &status, &cause)) {
-        g_set_error(error, RECORD_ERROR, RECORD_ERROR_FAILED,
-                    "%s: no LTTng session daemon runs and none can be started: %s (install lttng-tools)", argv[0],
-                    g_error_matches(cause, G_SPAWN_ERROR, G_SPAWN_ERROR_NOENT) ? "no such program"
-                                                                               : cause->message);
+    if (!g_spawn_sync(NULL, argv, NULL, G_SPAWN_SEARCH_PATH | G_SPAWN_STDOUT_TO_DEV_NULL,
+                      record_reset_signals, NULL, NULL, &said, &status, &cause)) {
+        g_set_error(
+            error, RECORD_ERROR, RECORD_ERROR_FAILED,
+            "%s: no LTTng session daemon runs and none can be started: %s (install lttng-tools)", argv[0],
+            g_error_matches(cause, G_SPAWN_ERROR, G_SPAWN_ERROR_NOENT) ? "no such program" : cause->message);
         return false;
     }
     if (status != 0) {
         g_strdelimit(g_strstrip(said), "\n", ' ');
-        g_set_error(error, RECORD_ERROR, RECORD_ERROR_FAILED,
-                    "%s: the LTTng session daemon does not start: %s (run it by hand, with --verbose, to see why)",
-                    argv[0], *said ? said : "it gives no reason");
+        g_set_error(
+            error, RECORD_ERROR, RECORD_ERROR_FAILED,
+            "%s: the LTTng session daemon does not start: %s (run it by hand, with --verbose, to see why)",
+            argv[0], *said ? said : "it gives no reason");
         return false;
     }
     return true;
@@ -63,9 +64,10 @@ bool record_daemon_ensure(bool *started_out, GError **error)
     deadline = g_get_monotonic_time() + ANSWER_TIMEOUT_MS * 1000;
     while (lttng_session_daemon_alive() != 1) {
         if (g_get_monotonic_time() > deadline) {
-            g_set_error(error, RECORD_ERROR, RECORD_ERROR_FAILED,
-                        "lttng-sessiond: started, but does not answer within %d s (is its run folder writable?)",
-                        ANSWER_TIMEOUT_MS / 1000);
+            g_set_error(
+                error, RECORD_ERROR, RECORD_ERROR_FAILED,
+                "lttng-sessiond: started, but does not answer within %d s (is its run folder writable?)",
+                ANSWER_TIMEOUT_MS / 1000);
             return false;
         }
         g_usleep(RETRY_MS * 1000);
@@ -109,14 +111,16 @@ bool record_daemon_await_process(pid_t pid, GError **error)
     lttng_destroy_handle(handle);
 
     if (gone)
-        g_set_error(error, RECORD_ERROR, RECORD_ERROR_FAILED, "--pid: no process %d (see pgrep -a vblkd)", (int)pid);
+        g_set_error(error, RECORD_ERROR, RECORD_ERROR_FAILED, "--pid: no process %d (see pgrep -a vblkd)",
+                    (int)pid);
     else if (found < 0)
         g_set_error(error, RECORD_ERROR, RECORD_ERROR_FAILED, "--pid: cannot list traceable processes: %s",
                     lttng_strerror(found));
     else if (found == 0)
-        g_set_error(error, RECORD_ERROR, RECORD_ERROR_FAILED,
-                    "--pid: process %d offers no tracepoints (a vblkd? run by the same user, or root? its log says "
-                    "whether it is traceable)",
-                    (int)pid);
+        g_set_error(
+            error, RECORD_ERROR, RECORD_ERROR_FAILED,
+            "--pid: process %d offers no tracepoints (a vblkd? run by the same user, or root? its log says "
+            "whether it is traceable)",
+            (int)pid);
     return found > 0;
 }

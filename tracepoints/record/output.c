@@ -11,10 +11,10 @@
 #define MIB (UINT64_C(1) << 20)
 
 enum {
-    ROOM_MIN_MIB = 2,          /* below this a recording is not even begun */
-    ASIDE_MAX_MIB = 64,        /* setting aside more takes long where a file system has no fallocate */
-    DESCRIPTION_MIB = 1,       /* of all events, for a few users' processes at once */
-    STOP_BELOW_MAX_MIB = 64,   /* what a fast disk takes between two looks at it */
+    ROOM_MIN_MIB = 2,        /* below this a recording is not even begun */
+    ASIDE_MAX_MIB = 64,      /* setting aside more takes long where a file system has no fallocate */
+    DESCRIPTION_MIB = 1,     /* of all events, for a few users' processes at once */
+    STOP_BELOW_MAX_MIB = 64, /* what a fast disk takes between two looks at it */
 };
 
 struct record_output {
@@ -69,7 +69,8 @@ static bool set_room_aside(struct record_output *output, uint64_t held_bytes_max
 
     if (fd < 0) {
         g_free(path);
-        return fail(error, output->path, g_strerror(errno), "name a folder that can be written with --output");
+        return fail(error, output->path, g_strerror(errno),
+                    "name a folder that can be written with --output");
     }
     output->aside = path;
     output->stop_below_bytes = MIN(available / 8, STOP_BELOW_MAX_MIB * MIB);
@@ -77,7 +78,8 @@ static bool set_room_aside(struct record_output *output, uint64_t held_bytes_max
     close(fd);
     if (status != 0) {
         record_output_release(output);
-        return fail(error, output->path, g_strerror(status), "make room, or name another folder with --output");
+        return fail(error, output->path, g_strerror(status),
+                    "make room, or name another folder with --output");
     }
     return true;
 }

@@ -22,6 +22,7 @@
 enum {
     ROOM_CHECK_MS = 100,
     PROGRESS_MS = 1000,
+    DURATION_MAX_S = 4000000, /* what a GLib timeout in ms can hold */
 };
 
 struct options {
@@ -40,9 +41,9 @@ struct options {
 /* Why the recording ends. */
 enum end {
     END_NONE,
-    END_ASKED,    /* a signal, or --duration is over */
-    END_COMMAND,  /* the command ended */
-    END_PROCESS,  /* the process of --pid ended */
+    END_ASKED,   /* a signal, or --duration is over */
+    END_COMMAND, /* the command ended */
+    END_PROCESS, /* the process of --pid ended */
     END_DISK_FULL,
 };
 
@@ -97,13 +98,16 @@ static bool parse_options(int argc, char **argv, struct options *options, GError
         { "output", 'o', 0, G_OPTION_ARG_FILENAME, &options->output,
           "Write the trace to DIR, which is made or empty (default: ./vblkscope-DATE-TIME)", "DIR" },
         { "events", 'e', 0, G_OPTION_ARG_STRING, &options->events,
-          "Sets of events: core, loop, lock, request, coroutine, or all; core is always recorded (default: core)",
+          "Sets of events: core, loop, lock, request, coroutine, or all; core is always recorded (default: "
+          "core)",
           "SET,..." },
-        { "pid", 'p', 0, G_OPTION_ARG_INT, &options->pid, "Record only this process, until it or COMMAND ends", "PID" },
+        { "pid", 'p', 0, G_OPTION_ARG_INT, &options->pid,
+          "Record only this process, until it or COMMAND ends", "PID" },
         { "duration", 'd', 0, G_OPTION_ARG_DOUBLE, &options->duration_s,
-          "End the recording after so many seconds", "SECONDS" },
+          "End the recording after so many seconds; 0: without limit", "SECONDS" },
         { "buffer-size", 'b', 0, G_OPTION_ARG_STRING, &options->buffer_size,
-          "Memory per CPU for the sets other than core, a power of two (default: 64M, less if memory is short)",
+          "Memory per CPU for the sets other than core, a power of two (default: 64M, less if memory is "
+          "short)",
           "SIZE" },
         { "session", 0, 0, G_OPTION_ARG_STRING, &options->session,
           "Name of the LTTng session (default: vblkscope-PID)", "NAME" },
@@ -120,7 +124,8 @@ static bool parse_options(int argc, char **argv, struct options *options, GError
         context, "Record what vblkd does with LTTng, until Ctrl-C, --duration, or the end of COMMAND or of\n"
                  "the process. A session daemon is started if none runs. Then: vblkscope analyze DIR");
     g_option_context_set_description(
-        context, "Exit status: 0 done, 1 failed (also if COMMAND failed or nothing was recorded), 2 usage.\n");
+        context,
+        "Exit status: 0 done, 1 failed (also if COMMAND failed or nothing was recorded), 2 usage.\n");
     g_option_context_add_main_entries(context, entries, NULL);
     g_option_context_set_strict_posix(context, TRUE); /* what follows COMMAND is its own */
     if (!g_option_context_parse_strv(context, &arguments, &cause)) {
@@ -129,8 +134,8 @@ static bool parse_options(int argc, char **argv, struct options *options, GError
     }
     if (options->pid < 0)
         return usage_error(error, "--pid: a process id is above 0 (see pgrep -a vblkd)");
-    if (!isfinite(options->duration_s) || options->duration_s < 0 || options->duration_s > 1e9)
-        return usage_error(error, "--duration: must be a number of seconds above 0");
+    if (!isfinite(options->duration_s) || options->duration_s < 0 || options->duration_s > DURATION_MAX_S)
+        return usage_error(error, "--duration: must be a number of seconds, at most 4000000");
     if (options->session && (!*options->session || strchr(options->session, '/')))
         return usage_error(error, "--session: a name is not empty and has no '/'");
 
@@ -308,7 +313,8 @@ static void finish(struct recording *recording, GError **error)
     if (recording->output)
         record_output_release(recording->output);
     if (recording->session) {
-        bool stopped = record_session_stop(recording->session, interrupted_again, &recording->signal_fd, error);
+        bool stopped =
+            record_session_stop(recording->session, interrupted_again, &recording->signal_fd, error);
 
         record_session_destroy(recording->session, stopped ? error : NULL);
     }
@@ -348,27 +354,31 @@ static bool summarise(const struct recording *recording, GError **error)
         return false;
     if (!facts.has_events && !facts.damaged) {
         record_output_discard(recording->output);
-        g_set_error(error, RECORD_ERROR, RECORD_ERROR_FAILED,
-                    "%s: NOTHING WAS RECORDED: no process with our tracepoints was seen (is a vblkd running, as the "
-                    "same user or root? its log says whether it is traceable; or run it by: record -- vblkd ...)",
-                    path);
+        g_set_error(
+            error, RECORD_ERROR, RECORD_ERROR_FAILED,
+            "%s: NOTHING WAS RECORDED: no process with our tracepoints was seen (is a vblkd running, as the "
+            "same user or root? its log says whether it is traceable; or run it by: record -- vblkd ...)",
+            path);
         return false;
     }
     size = g_format_size_full(facts.bytes, G_FORMAT_SIZE_IEC_UNITS);
-    fprintf(stderr, "  trace:  %s\n  size:   %s in %.1f s\n  events: %s\n", path, size, recording->lasted_s, sets);
+    fprintf(stderr, "  trace:  %s\n  size:   %s in %.1f s\n  events: %s\n", path, size, recording->lasted_s,
+            sets);
     report_loss(&facts);
     if (facts.damaged) {
-        g_set_error(error, RECORD_ERROR, RECORD_ERROR_FAILED,
-                    "%s: the trace is damaged: a file is cut short or empty (was the disk full? make room and record "
-                    "again; vblkscope analyze reads what is whole)",
-                    path);
+        g_set_error(
+            error, RECORD_ERROR, RECORD_ERROR_FAILED,
+            "%s: the trace is damaged: a file is cut short or empty (was the disk full? make room and record "
+            "again; vblkscope analyze reads what is whole)",
+            path);
         return false;
     }
     if (recording->end == END_DISK_FULL) {
-        g_set_error(error, RECORD_ERROR, RECORD_ERROR_FAILED,
-                    "%s: the file system is nearly full: the recording was ended after %.1f s and is whole (make "
-                    "room, or name another folder with --output)",
-                    path, recording->lasted_s);
+        g_set_error(
+            error, RECORD_ERROR, RECORD_ERROR_FAILED,
+            "%s: the file system is nearly full: the recording was ended after %.1f s and is whole (make "
+            "room, or name another folder with --output)",
+            path, recording->lasted_s);
         return false;
     }
     return true;
@@ -423,8 +433,8 @@ static void record(struct recording *recording)
 
     error = NULL;
     if (recording->options->command)
-        record_command_check(recording->options->command[0], recording->command_status, recording->command_asked,
-                             &error);
+        record_command_check(recording->options->command[0], recording->command_status,
+                             recording->command_asked, &error);
     succeeded(recording, error);
 }
 

@@ -27,9 +27,10 @@ bool record_parse_sets(const char *text, unsigned *sets_out, GError **error)
         unsigned set = set_by_name(g_strstrip(*name));
 
         if (!set) {
-            g_set_error(error, RECORD_ERROR, RECORD_ERROR_USAGE,
-                        "--events: no set of events is called '%s' (core, loop, lock, request, coroutine, all)",
-                        *name);
+            g_set_error(
+                error, RECORD_ERROR, RECORD_ERROR_USAGE,
+                "--events: no set of events is called '%s' (core, loop, lock, request, coroutine, all)",
+                *name);
             known = false;
         }
         sets |= set;

@@ -55,7 +55,8 @@ static bool check(int code, const char *what, const char *object, GError **error
 static bool add_channel(struct record_session *session, enum record_channel which,
                         const struct record_buffers *buffers, GError **error)
 {
-    static const enum lttng_event_context_type contexts[] = { LTTNG_EVENT_CONTEXT_VTID, LTTNG_EVENT_CONTEXT_VPID,
+    static const enum lttng_event_context_type contexts[] = { LTTNG_EVENT_CONTEXT_VTID,
+                                                              LTTNG_EVENT_CONTEXT_VPID,
                                                               LTTNG_EVENT_CONTEXT_PROCNAME };
     struct lttng_domain writable = domain;
     struct lttng_channel *channel = lttng_channel_create(&writable);
@@ -68,8 +69,7 @@ static bool add_channel(struct record_session *session, enum record_channel whic
     channel->attr.overwrite = 0; /* a full buffer costs the newest events and is counted */
     channel->attr.subbuf_size = buffers->piece_bytes;
     channel->attr.num_subbuf = buffers->piece_count;
-    done = check(lttng_enable_channel(session->handle, channel), "make its buffers",
-                 name, error);
+    done = check(lttng_enable_channel(session->handle, channel), "make its buffers", name, error);
     lttng_channel_destroy(channel);
 
     for (size_t i = 0; i < G_N_ELEMENTS(contexts) && done; i++) {
@@ -109,8 +109,8 @@ static bool restrict_to_process(struct record_session *session, pid_t pid, GErro
              LTTNG_PROCESS_ATTR_TRACKER_HANDLE_STATUS_OK ||
          lttng_process_attr_virtual_process_id_tracker_handle_add_pid(tracker, pid) !=
              LTTNG_PROCESS_ATTR_TRACKER_HANDLE_STATUS_OK))
-        done = check(LTTNG_ERR_PROCESS_ATTR_TRACKER_INVALID_TRACKING_POLICY, "restrict the recording to --pid",
-                     session->name, error);
+        done = check(LTTNG_ERR_PROCESS_ATTR_TRACKER_INVALID_TRACKING_POLICY,
+                     "restrict the recording to --pid", session->name, error);
     lttng_process_attr_tracker_handle_destroy(tracker);
     return done;
 }
@@ -170,7 +170,8 @@ bool record_session_start(struct record_session *session, GError **error)
     return check(lttng_start_tracing(session->name), "start recording", session->name, error);
 }
 
-bool record_session_stop(struct record_session *session, bool (*give_up)(void *opaque), void *opaque, GError **error)
+bool record_session_stop(struct record_session *session, bool (*give_up)(void *opaque), void *opaque,
+                         GError **error)
 {
     int pending;
 
@@ -179,7 +180,8 @@ bool record_session_stop(struct record_session *session, bool (*give_up)(void *o
     while ((pending = lttng_data_pending(session->name)) == 1) {
         if (give_up(opaque)) {
             g_set_error(error, RECORD_ERROR, RECORD_ERROR_FAILED,
-                        "%s: interrupted while the last events were written: they may be missing", session->name);
+                        "%s: interrupted while the last events were written: they may be missing",
+                        session->name);
             return false;
         }
         g_usleep(PENDING_RETRY_MS * 1000);

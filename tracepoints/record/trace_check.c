@@ -44,8 +44,9 @@ static bool check_stream(int fd, uint64_t size, enum record_channel channel, str
 
         if (length < 0)
             return false;
-        if (length < (ssize_t)sizeof(head) || head.magic != CTF_MAGIC || head.packet_size_bits / 8 < sizeof(head) ||
-            head.content_size_bits > head.packet_size_bits || offset + head.packet_size_bits / 8 > size) {
+        if (length < (ssize_t)sizeof(head) || head.magic != CTF_MAGIC ||
+            head.packet_size_bits / 8 < sizeof(head) || head.content_size_bits > head.packet_size_bits ||
+            offset + head.packet_size_bits / 8 > size) {
             facts->damaged = true;
             return true;
         }

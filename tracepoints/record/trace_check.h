@@ -12,10 +12,10 @@
 #include <stdint.h>
 
 struct record_trace_facts {
-    uint64_t bytes;                    /**< all files */
-    bool has_events;                   /**< some packet holds an event */
-    bool lost[RECORD_CHANNEL_COUNT];   /**< the tracer discarded events, or whole packets are missing */
-    bool damaged;                      /**< a file is cut short or garbled, or the description is missing */
+    uint64_t bytes;                  /**< all files */
+    bool has_events;                 /**< some packet holds an event */
+    bool lost[RECORD_CHANNEL_COUNT]; /**< the tracer discarded events, or whole packets are missing */
+    bool damaged;                    /**< a file is cut short or garbled, or the description is missing */
 };
 
 /**

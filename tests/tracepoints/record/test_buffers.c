@@ -32,8 +32,19 @@ static void sizes(void **state)
 
 static void bad_sizes(void **state)
 {
-    static const char *const bad[] = { "",     "0",    "K",   "-1M", " 1M", "128K", "32G",
-                                       "300M", "1MiB", "1.5G", "1T",  "0x100000", "18446744073709551616K" };
+    static const char *const bad[] = { "",
+                                       "0",
+                                       "K",
+                                       "-1M",
+                                       " 1M",
+                                       "128K",
+                                       "32G",
+                                       "300M",
+                                       "1MiB",
+                                       "1.5G",
+                                       "1T",
+                                       "0x100000",
+                                       "18446744073709551616K" };
 
     for (size_t i = 0; i < G_N_ELEMENTS(bad); i++) {
         struct record_buffers buffers[RECORD_CHANNEL_COUNT] = { { 1, 1 }, { 1, 1 } };

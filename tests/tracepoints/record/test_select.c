@@ -85,10 +85,11 @@ static void every_combination(void **state)
             assert_non_null(choice);
             if (!row->filter) { /* without a filter wins */
                 assert_null(choice->filter);
-                assert_int_equal(choice->channel, strcmp(row->set, "core") == 0 ? RECORD_CHANNEL_CORE
-                                                                                : RECORD_CHANNEL_DETAIL);
+                assert_int_equal(choice->channel,
+                                 strcmp(row->set, "core") == 0 ? RECORD_CHANNEL_CORE : RECORD_CHANNEL_DETAIL);
             }
-            wanted_count += i == 0 || strcmp(row->name, row[-1].name) != 0 || !find(choices, count, row[-1].name);
+            wanted_count +=
+                i == 0 || strcmp(row->name, row[-1].name) != 0 || !find(choices, count, row[-1].name);
         }
         assert_int_equal(count, wanted_count);
     }
@@ -99,7 +100,8 @@ static struct record_choice choice_of_acquired(unsigned sets)
     struct record_choice choices[RECORD_CHOICES_MAX];
     const struct record_choice *choice = find(choices, record_select(sets, choices), "rt_lock:acquired");
 
-    return choice ? *choice : (struct record_choice){ .filter = "not chosen", .channel = RECORD_CHANNEL_COUNT };
+    return choice ? *choice
+                  : (struct record_choice){ .filter = "not chosen", .channel = RECORD_CHANNEL_COUNT };
 }
 
 static void acquired(void **state)
@@ -113,8 +115,9 @@ static void acquired(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),      cmocka_unit_test(bad_names), cmocka_unit_test(names_back),
-        cmocka_unit_test(every_combination), cmocka_unit_test(acquired),
+        cmocka_unit_test(names),      cmocka_unit_test(bad_names),
+        cmocka_unit_test(names_back), cmocka_unit_test(every_combination),
+        cmocka_unit_test(acquired),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
