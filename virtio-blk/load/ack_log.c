@@ -15,13 +15,16 @@ struct ack_log {
 
 static char *header_line(const struct ack_run *run)
 {
-    return g_strdup_printf("vblk-load-ack 1 seed=%" PRIu64 " bs=%" PRIu64 " offset=%" PRIu64 " size=%" PRIu64 "\n",
+    return g_strdup_printf("vblk-load-ack 1 seed=%" PRIu64 " bs=%" PRIu64 " offset=%" PRIu64 " size=%" PRIu64
+                           "\n",
                            run->seed, run->block_bytes, run->offset_bytes, run->size_bytes);
 }
 
-static void set_error(GError **error_out, const char *path, const char *doing, const char *cause, const char *remedy)
+static void set_error(GError **error_out, const char *path, const char *doing, const char *cause,
+                      const char *remedy)
 {
-    g_set_error(error_out, G_FILE_ERROR, G_FILE_ERROR_FAILED, "%s: cannot %s: %s (%s)", path, doing, cause, remedy);
+    g_set_error(error_out, G_FILE_ERROR, G_FILE_ERROR_FAILED, "%s: cannot %s: %s (%s)", path, doing, cause,
+                remedy);
 }
 
 /* Write all of @text at once: O_APPEND keeps batches of several threads whole. */
@@ -56,7 +59,8 @@ struct ack_log *ack_log_open(const char *path, const struct ack_run *run, GError
     int rc = 0;
     int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (fd < 0) {
-        set_error(error_out, path, "open the acknowledgement log", g_strerror(errno), "check folder and mode");
+        set_error(error_out, path, "open the acknowledgement log", g_strerror(errno),
+                  "check folder and mode");
         return NULL;
     }
     if (!g_file_get_contents(path, &text, &length, error_out)) {
@@ -85,10 +89,18 @@ struct ack_log *ack_log_open(const char *path, const struct ack_run *run, GError
 
 int ack_log_append(struct ack_log *log, const struct ack_record *records, unsigned count)
 {
-    g_autoptr(GString) text = g_string_sized_new(count * 24);
-    for (unsigned i = 0; i < count; i++)
-        g_string_append_printf(text, "%" PRIu64 " %" PRIu64 "\n", records[i].block, records[i].generation);
-    return append_text(log->fd, text->str, text->len);
+    enum { LINE_BYTES_MAX = 2 * 20 + 3, LINES = 64 };
+    char text[LINES * LINE_BYTES_MAX];
+    for (unsigned next = 0; next < count;) {
+        size_t length = 0;
+        for (unsigned i = 0; i < LINES && next < count; i++, next++)
+            length += g_snprintf(text + length, LINE_BYTES_MAX, "%" PRIu64 " %" PRIu64 "\n",
+                                 records[next].block, records[next].generation);
+        int rc = append_text(log->fd, text, length);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
 }
 
 void ack_log_close(struct ack_log *log)
@@ -99,8 +111,8 @@ void ack_log_close(struct ack_log *log)
     g_free(log);
 }
 
-gboolean ack_log_read(const char *path, const struct ack_run *run, uint32_t *generations, uint64_t block_count,
-                      uint64_t *count_out, GError **error_out)
+gboolean ack_log_read(const char *path, const struct ack_run *run, uint32_t *generations,
+                      uint64_t block_count, uint64_t *count_out, GError **error_out)
 {
     g_autofree char *header = header_line(run);
     g_autofree char *line = NULL;
@@ -109,7 +121,8 @@ gboolean ack_log_read(const char *path, const struct ack_run *run, uint32_t *gen
     ssize_t length;
     FILE *file = fopen(path, "re");
     if (!file) {
-        set_error(error_out, path, "read the acknowledgement log", g_strerror(errno), "name the file that the write phase made");
+        set_error(error_out, path, "read the acknowledgement log", g_strerror(errno),
+                  "name the file that the write phase made");
         return FALSE;
     }
     const char *problem = NULL;
@@ -133,7 +146,8 @@ gboolean ack_log_read(const char *path, const struct ack_run *run, uint32_t *gen
         problem = "it cannot be read to its end (check the file system)";
     fclose(file);
     if (problem) {
-        g_set_error(error_out, G_FILE_ERROR, G_FILE_ERROR_FAILED, "%s: cannot use the acknowledgement log: %s", path, problem);
+        g_set_error(error_out, G_FILE_ERROR, G_FILE_ERROR_FAILED,
+                    "%s: cannot use the acknowledgement log: %s", path, problem);
         return FALSE;
     }
     *count_out = count;

@@ -4,7 +4,7 @@
  * A text file: one line that names the run ("vblk-load-ack 1 seed=.. bs=.. offset=.. size=.."), then
  * "BLOCK GENERATION" a line. A last line without its end was cut by a crash and does not count.
  *
- * Threads: ack_log_append() from any number; each batch goes out in one append.
+ * Threads: ack_log_append() from any number; lines are never mixed.
  */
 #ifndef LOAD_ACK_LOG_H
 #define LOAD_ACK_LOG_H
@@ -44,7 +44,7 @@ void ack_log_close(struct ack_log *log);
  *
  * Returns: TRUE, and the number of records in *@count_out.
  */
-gboolean ack_log_read(const char *path, const struct ack_run *run, uint32_t *generations, uint64_t block_count,
-                      uint64_t *count_out, GError **error_out);
+gboolean ack_log_read(const char *path, const struct ack_run *run, uint32_t *generations,
+                      uint64_t block_count, uint64_t *count_out, GError **error_out);
 
 #endif

@@ -68,7 +68,8 @@ int fe_connect(struct front_end *fe)
     }
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     if (strlen(fe->socket_path) >= sizeof(address.sun_path))
-        return fe_fail(fe, -ENAMETOOLONG, "cannot connect: a socket's path has at most %zu characters (use a shorter path)",
+        return fe_fail(fe, -ENAMETOOLONG,
+                       "cannot connect: a socket's path has at most %zu characters (use a shorter path)",
                        sizeof(address.sun_path) - 1);
     strcpy(address.sun_path, fe->socket_path);
     fe->socket = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -77,14 +78,16 @@ int fe_connect(struct front_end *fe)
     if (connect(fe->socket, (struct sockaddr *)&address, sizeof(address)) < 0) {
         int error = errno;
         const char *remedy = error == EACCES ? "check the socket's owner and mode"
-                             : error == ENOTSOCK || error == EPROTOTYPE ? "name the server's stream socket"
-                                                                        : "is the server running with this path?";
+                             : error == ENOTSOCK || error == EPROTOTYPE
+                                 ? "name the server's stream socket"
+                                 : "is the server running with this path?";
         return fe_fail(fe, -error, "cannot connect: %s (%s)", g_strerror(error), remedy);
     }
     return 0;
 }
 
-int fe_send_bytes(struct front_end *fe, const void *bytes, size_t size_bytes, const int *fds, unsigned fd_count)
+int fe_send_bytes(struct front_end *fe, const void *bytes, size_t size_bytes, const int *fds,
+                  unsigned fd_count)
 {
     union {
         struct cmsghdr align;
@@ -109,7 +112,8 @@ int fe_send_bytes(struct front_end *fe, const void *bytes, size_t size_bytes, co
             continue;
         if (sent < 0) {
             int error = errno == EPIPE ? ECONNRESET : errno;
-            return fe_fail(fe, -error, "cannot send: %s (did the server end? its log says why)", g_strerror(error));
+            return fe_fail(fe, -error, "cannot send: %s (did the server end? its log says why)",
+                           g_strerror(error));
         }
         part.iov_base = (char *)part.iov_base + sent;
         part.iov_len -= sent;
@@ -151,7 +155,9 @@ static int recv_bytes(struct front_end *fe, void *bytes, size_t size_bytes, stru
             char bytes[CMSG_SPACE(sizeof(int) * WIRE_FDS_MAX)];
         } control;
         struct iovec part = { .iov_base = to, .iov_len = size_bytes };
-        struct msghdr header = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes,
+        struct msghdr header = { .msg_iov = &part,
+                                 .msg_iovlen = 1,
+                                 .msg_control = control.bytes,
                                  .msg_controllen = sizeof(control.bytes) };
         ssize_t got = recvmsg(fe->socket, &header, MSG_CMSG_CLOEXEC);
         if (got < 0 && (errno == EINTR || errno == EAGAIN))
@@ -196,7 +202,8 @@ int fe_recv(struct front_end *fe, struct fe_message *message)
     if (rc == 0)
         rc = recv_bytes(fe, message->payload, message->header.size, message);
     if (rc == -ETIMEDOUT)
-        fe_fail(fe, rc, "the server does not answer within %d ms (is it hung, or busy with another front end?)",
+        fe_fail(fe, rc,
+                "the server does not answer within %d ms (is it hung, or busy with another front end?)",
                 fe->options.timeout_ms);
     if (rc == -ECONNRESET)
         fe_fail(fe, rc, "the server closed the connection (its log says why)");
@@ -210,10 +217,13 @@ static int recv_answer(struct front_end *fe, uint32_t request, struct fe_message
 {
     int rc = fe_recv(fe, answer);
     if (rc == -ETIMEDOUT)
-        return fe_fail(fe, rc, "the server does not answer %s within %d ms (is it hung, or busy with another front end?)",
-                       fe_request_name(request), fe->options.timeout_ms);
+        return fe_fail(
+            fe, rc,
+            "the server does not answer %s within %d ms (is it hung, or busy with another front end?)",
+            fe_request_name(request), fe->options.timeout_ms);
     if (rc == -ECONNRESET)
-        return fe_fail(fe, rc, "the server closed the connection at %s (its log says why)", fe_request_name(request));
+        return fe_fail(fe, rc, "the server closed the connection at %s (its log says why)",
+                       fe_request_name(request));
     if (rc < 0)
         return rc;
     if (answer->header.request != request || !(answer->header.flags & WIRE_REPLY) ||
@@ -237,7 +247,8 @@ int fe_get(struct front_end *fe, uint32_t request, const void *payload, uint32_t
         return rc;
     close_fds(&answer);
     if (answer.header.size != answer_bytes)
-        return fe_fail(fe, -EPROTO, "the answer to %s has %u bytes instead of %u (the server does not support it so)",
+        return fe_fail(fe, -EPROTO,
+                       "the answer to %s has %u bytes instead of %u (the server does not support it so)",
                        fe_request_name(request), answer.header.size, answer_bytes);
     memcpy(answer_out, answer.payload, answer_bytes);
     return 0;
@@ -258,8 +269,8 @@ int fe_set(struct front_end *fe, uint32_t request, const void *payload, uint32_t
         return rc;
     close_fds(&answer);
     if (answer.header.size != sizeof(verdict))
-        return fe_fail(fe, -EPROTO, "the acknowledgement of %s has %u bytes instead of 8", fe_request_name(request),
-                       answer.header.size);
+        return fe_fail(fe, -EPROTO, "the acknowledgement of %s has %u bytes instead of 8",
+                       fe_request_name(request), answer.header.size);
     memcpy(&verdict, answer.payload, sizeof(verdict));
     if (verdict != 0)
         return fe_fail(fe, -EREMOTEIO, "the server refuses %s (its log says why)", fe_request_name(request));

@@ -39,7 +39,7 @@ struct load_engine {
     struct published {
         uint64_t completed_count;
         uint32_t in_flight;
-    } __attribute__((aligned(64))) *published; /* [worker_count] */
+    } __attribute__((aligned(64))) * published; /* [worker_count] */
 
     /* Under lock. */
     pthread_mutex_t lock;
@@ -167,8 +167,8 @@ static void pin(struct load_worker *worker)
     CPU_ZERO(&set);
     CPU_SET(g_array_index(cpus, unsigned, worker->index % cpus->len), &set);
     if (pthread_setaffinity_np(pthread_self(), sizeof(set), &set) != 0)
-        g_printerr("vblk-load: queue %u: cannot pin its thread to CPU %u, continuing unpinned\n", worker->index,
-                   g_array_index(cpus, unsigned, worker->index % cpus->len));
+        g_printerr("vblk-load: queue %u: cannot pin its thread to CPU %u, continuing unpinned\n",
+                   worker->index, g_array_index(cpus, unsigned, worker->index % cpus->len));
 }
 
 static void work(struct load_worker *worker)
@@ -209,7 +209,8 @@ static void work(struct load_worker *worker)
         }
         int rc = fe_queue_wait(queue);
         if (rc < 0) {
-            g_snprintf(queue->broken, sizeof(queue->broken), "cannot wait for completions: %s", g_strerror(-rc));
+            g_snprintf(queue->broken, sizeof(queue->broken), "cannot wait for completions: %s",
+                       g_strerror(-rc));
             worker->failed = true;
         }
     }
@@ -253,8 +254,9 @@ struct load_engine *load_engine_create(struct front_end *fe, const struct load_o
     pthread_cond_init(&engine->changed, NULL);
     engine->notice_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (engine->notice_fd < 0)
-        g_snprintf(engine->error, sizeof(engine->error), "%s: cannot make an eventfd: %s (raise the limit of open files)",
-                   options->socket_path, g_strerror(errno));
+        g_snprintf(engine->error, sizeof(engine->error),
+                   "%s: cannot make an eventfd: %s (raise the limit of open files)", options->socket_path,
+                   g_strerror(errno));
 
     signal_notice_fd = engine->notice_fd;
     struct sigaction action = { .sa_handler = on_signal };
@@ -329,8 +331,8 @@ static void order(struct load_engine *engine, enum command command)
 /* What the main thread knows while a run goes on. */
 struct watch {
     uint64_t begin_ns;
-    uint64_t deadline_ns;   /* 0: none */
-    uint64_t progress_ns;   /* when something last completed, or nothing was in flight */
+    uint64_t deadline_ns;  /* 0: none */
+    uint64_t progress_ns;  /* when something last completed, or nothing was in flight */
     uint64_t *counts_then; /* [worker_count] at that time */
     uint64_t *progress_of; /* [worker_count] */
     unsigned restarts_left;
@@ -356,7 +358,9 @@ static bool check_silence(struct load_engine *engine, struct watch *watch, uint6
             watch->counts_then[i] = count;
             watch->progress_of[i] = now;
         } else if (now - watch->progress_of[i] > engine->options->timeout_ns) {
-            fail(engine, "%s: queue %u: %u requests in flight and none completed for %.3g s (the server is stuck or missed a notification: look at its log, threads and trace)",
+            fail(engine,
+                 "%s: queue %u: %u requests in flight and none completed for %.3g s (the server is stuck or "
+                 "missed a notification: look at its log, threads and trace)",
                  engine->options->socket_path, i, in_flight, engine->options->timeout_ns / 1e9);
             return false;
         }
@@ -378,16 +382,20 @@ static bool watch_server(struct load_engine *engine, int wait_ms)
     if (fds[1].revents)
         (void)eventfd_read(engine->notice_fd, &ignored);
     if (fds[0].revents && fe_gone(engine->fe)) {
-        fail(engine, "%s: the server closed the connection during the run (was it killed? its log says why; acknowledged requests are counted)",
+        fail(engine,
+             "%s: the server closed the connection during the run (was it killed? its log says why; "
+             "acknowledged requests are counted)",
              engine->options->socket_path);
         return false;
     }
     if (fds[0].revents & POLLIN) {
-        fail(engine, "%s: the server sent a message that nothing asked for (a fault of the server)", engine->options->socket_path);
+        fail(engine, "%s: the server sent a message that nothing asked for (a fault of the server)",
+             engine->options->socket_path);
         return false;
     }
     if (fds[2].revents & POLLIN) {
-        fail(engine, "%s: the server reports a broken ring through SET_VRING_ERR (its log says why)", engine->options->socket_path);
+        fail(engine, "%s: the server reports a broken ring through SET_VRING_ERR (its log says why)",
+             engine->options->socket_path);
         return false;
     }
     return true;
@@ -429,7 +437,8 @@ static bool restart(struct load_engine *engine, struct watch *watch)
 }
 
 /* 0 to 1 of the run, by time or by requests, whichever is further. */
-static double fraction_done(struct load_engine *engine, const struct watch *watch, uint64_t now, uint64_t completed)
+static double fraction_done(struct load_engine *engine, const struct watch *watch, uint64_t now,
+                            uint64_t completed)
 {
     double by_time = engine->job->runtime_ns ? (double)(now - watch->begin_ns) / engine->job->runtime_ns : 0;
     double by_count = engine->job->request_count ? (double)completed / engine->job->request_count : 0;
@@ -448,7 +457,8 @@ static bool watch_run(struct load_engine *engine, struct watch *watch, struct pr
         uint64_t now = now_ns();
         int wait_ms = watch->restarts_left ? TICK_RESTART_MS : TICK_MS;
         if (watch->deadline_ns && !watch->stopping)
-            wait_ms = now >= watch->deadline_ns ? 0 : MIN(wait_ms, (int)((watch->deadline_ns - now) / 1000000) + 1);
+            wait_ms =
+                now >= watch->deadline_ns ? 0 : MIN(wait_ms, (int)((watch->deadline_ns - now) / 1000000) + 1);
         if (!watch_server(engine, wait_ms))
             return false;
         now = now_ns();
@@ -463,7 +473,8 @@ static bool watch_run(struct load_engine *engine, struct watch *watch, struct pr
             order(engine, COMMAND_STOP);
         }
         if (!watch->stopping && watch->restarts_left &&
-            fraction >= (double)(restarts - watch->restarts_left + 1) / (restarts + 1) && !restart(engine, watch))
+            fraction >= (double)(restarts - watch->restarts_left + 1) / (restarts + 1) &&
+            !restart(engine, watch))
             return false;
         progress_show(progress, fraction, completed, now - watch->begin_ns);
     }
@@ -511,8 +522,8 @@ enum load_outcome load_engine_run(struct load_engine *engine, const struct load_
         watch.progress_of[started] = watch.begin_ns;
         int rc = pthread_create(&engine->threads[started], NULL, worker_main, worker);
         if (rc != 0) {
-            fail(engine, "%s: queue %u: cannot make a thread: %s (use fewer --queues)", engine->options->socket_path,
-                 started, g_strerror(rc));
+            fail(engine, "%s: queue %u: cannot make a thread: %s (use fewer --queues)",
+                 engine->options->socket_path, started, g_strerror(rc));
             good = false;
             break;
         }

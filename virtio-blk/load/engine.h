@@ -42,7 +42,7 @@ struct load_job {
     /** After each group of done(); may be NULL. */
     void (*batch_end)(struct load_worker *worker);
     void *context;
-    const char *title;       /* for the progress line */
+    const char *title;      /* for the progress line */
     uint64_t request_count; /* of all workers, 0: not known */
     uint64_t runtime_ns;    /* 0: until next() has no more */
     unsigned restarts;      /* of all rings, spread over the run */

@@ -56,8 +56,8 @@ static struct offsets offsets_of(const struct fe_queue_layout *layout)
     struct offsets o;
     o.avail = round_up(sizeof(struct vring_desc) * layout->size, LINE_BYTES);
     o.used = round_up(o.avail + sizeof(uint16_t) * (3 + layout->size), PAGE_BYTES);
-    o.control = round_up(o.used + 3 * sizeof(uint16_t) + sizeof(struct vring_used_elem) * layout->size,
-                         PAGE_BYTES);
+    o.control =
+        round_up(o.used + 3 * sizeof(uint16_t) + sizeof(struct vring_used_elem) * layout->size, PAGE_BYTES);
     size_t table = layout->indirect ? sizeof(struct vring_desc) * chain_length_max(layout) : 0;
     o.status = round_up(sizeof(struct virtio_blk_outhdr) + table, LINE_BYTES);
     o.control_stride = o.status + LINE_BYTES;
@@ -164,8 +164,8 @@ static void build_chain(struct fe_queue *queue, struct fe_slot *slot)
         };
 }
 
-void fe_queue_prepare(struct fe_queue *queue, uint16_t index, uint32_t type, uint64_t sector,
-                      uint32_t bytes, enum fe_direction direction)
+void fe_queue_prepare(struct fe_queue *queue, uint16_t index, uint32_t type, uint64_t sector, uint32_t bytes,
+                      enum fe_direction direction)
 {
     struct fe_slot *slot = &queue->slots[index];
     assert(bytes <= queue->layout.slot_bytes && !slot->in_flight);
@@ -202,7 +202,8 @@ bool fe_queue_publish(struct fe_queue *queue)
     __atomic_store_n(&queue->avail->idx, htole16(now), __ATOMIC_SEQ_CST);
     bool wanted;
     if (queue->layout.event_idx)
-        wanted = vring_need_event(le16toh(__atomic_load_n(queue->avail_event, __ATOMIC_SEQ_CST)), now, before);
+        wanted =
+            vring_need_event(le16toh(__atomic_load_n(queue->avail_event, __ATOMIC_SEQ_CST)), now, before);
     else
         wanted = !(le16toh(__atomic_load_n(&queue->used->flags, __ATOMIC_SEQ_CST)) & VRING_USED_F_NO_NOTIFY);
     if (wanted)

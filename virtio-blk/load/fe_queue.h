@@ -84,12 +84,12 @@ struct fe_queue {
     uint16_t avail_published;
     uint16_t last_used;
     uint16_t used_event_written;
-    bool suppressed;        /* interrupts are switched off for good: the queue is polled */
+    bool suppressed; /* interrupts are switched off for good: the queue is polled */
     bool call_fd_nonblocking;
     uint64_t kick_count;
     uint64_t wait_count;
     uint64_t used_length_wrong_count; /* used length above what the request let the server write */
-    char broken[128];       /* what the server did wrong, after -EPROTO */
+    char broken[128];                 /* what the server did wrong, after -EPROTO */
 };
 
 #define FE_NO_SLOT 0xffffu
@@ -125,8 +125,8 @@ void fe_queue_give(struct fe_queue *queue, uint16_t slot);
  *
  * Units: @sector in 512 bytes. @bytes is at most layout.slot_bytes.
  */
-void fe_queue_prepare(struct fe_queue *queue, uint16_t slot, uint32_t type, uint64_t sector,
-                      uint32_t bytes, enum fe_direction direction);
+void fe_queue_prepare(struct fe_queue *queue, uint16_t slot, uint32_t type, uint64_t sector, uint32_t bytes,
+                      enum fe_direction direction);
 
 /** Put a prepared slot into the available ring; the server sees it after fe_queue_publish(). */
 void fe_queue_submit(struct fe_queue *queue, uint16_t slot);

@@ -22,8 +22,8 @@ struct front_end *fe_create(const struct fe_options *options)
 {
     struct front_end *fe = g_new0(struct front_end, 1);
     fe->options = *options;
-    fe->socket_path = options->socket_path ? g_strdup(options->socket_path)
-                                           : g_strdup_printf("socket %d", options->fd);
+    fe->socket_path =
+        options->socket_path ? g_strdup(options->socket_path) : g_strdup_printf("socket %d", options->fd);
     fe->socket = -1;
     fe->memory_fd = -1;
     fe->err_fd = -1;
@@ -107,7 +107,8 @@ static int get_config(struct front_end *fe)
 static int negotiate_protocol(struct front_end *fe)
 {
     struct fe_info *info = &fe->info;
-    int rc = fe_get(fe, WIRE_GET_PROTOCOL_FEATURES, NULL, 0, &info->protocol_features_offered, sizeof(uint64_t));
+    int rc =
+        fe_get(fe, WIRE_GET_PROTOCOL_FEATURES, NULL, 0, &info->protocol_features_offered, sizeof(uint64_t));
     if (rc < 0)
         return rc;
     uint64_t wanted = 1ull << WIRE_P_MQ | 1ull << WIRE_P_CONFIG;
@@ -132,22 +133,33 @@ static int check_agreed(struct front_end *fe)
     layout->indirect = fe_has(info->features, VIRTIO_RING_F_INDIRECT_DESC);
     layout->event_idx = fe_has(info->features, VIRTIO_RING_F_EVENT_IDX);
     if (info->queue_count_max && fe->options.queue_count > info->queue_count_max)
-        return fe_fail(fe, -EINVAL, "cannot use %u queues: the server offers %" G_GUINT64_FORMAT " (use --queues=%" G_GUINT64_FORMAT " or fewer)",
+        return fe_fail(fe, -EINVAL,
+                       "cannot use %u queues: the server offers %" G_GUINT64_FORMAT
+                       " (use --queues=%" G_GUINT64_FORMAT " or fewer)",
                        fe->options.queue_count, info->queue_count_max, info->queue_count_max);
     if (fe_has(info->features, VIRTIO_BLK_F_SIZE_MAX) && info->config.size_max > 0 &&
         (layout->segment_bytes == 0 || layout->segment_bytes > info->config.size_max))
         layout->segment_bytes = info->config.size_max;
-    unsigned segments = layout->segment_bytes ? (layout->slot_bytes + layout->segment_bytes - 1) / layout->segment_bytes : 1;
-    if (fe_has(info->features, VIRTIO_BLK_F_SEG_MAX) && info->config.seg_max > 0 && segments > info->config.seg_max)
-        return fe_fail(fe, -EINVAL, "a request of %u bytes needs %u segments, the server takes %u (use a smaller --bs or a larger --segment-size)",
+    unsigned segments =
+        layout->segment_bytes ? (layout->slot_bytes + layout->segment_bytes - 1) / layout->segment_bytes : 1;
+    if (fe_has(info->features, VIRTIO_BLK_F_SEG_MAX) && info->config.seg_max > 0 &&
+        segments > info->config.seg_max)
+        return fe_fail(fe, -EINVAL,
+                       "a request of %u bytes needs %u segments, the server takes %u (use a smaller --bs or "
+                       "a larger --segment-size)",
                        layout->slot_bytes, segments, info->config.seg_max);
     unsigned slots_max = fe_queue_slots_max(layout);
     if (slots_max == 0)
-        return fe_fail(fe, -EINVAL, "a request of %u segments does not fit into a queue of %u entries (use a larger --queue-size or --segment-size)",
+        return fe_fail(fe, -EINVAL,
+                       "a request of %u segments does not fit into a queue of %u entries (use a larger "
+                       "--queue-size or --segment-size)",
                        segments, layout->size);
     if (layout->slot_count > slots_max)
-        return fe_fail(fe, -EINVAL, "cannot keep %u requests in flight: %u entries %s indirect descriptors hold %u (use --iodepth=%u or a larger --queue-size)",
-                       layout->slot_count, layout->size, layout->indirect ? "with" : "without", slots_max, slots_max);
+        return fe_fail(fe, -EINVAL,
+                       "cannot keep %u requests in flight: %u entries %s indirect descriptors hold %u (use "
+                       "--iodepth=%u or a larger --queue-size)",
+                       layout->slot_count, layout->size, layout->indirect ? "with" : "without", slots_max,
+                       slots_max);
     return 0;
 }
 
@@ -158,12 +170,15 @@ int fe_negotiate(struct front_end *fe)
     if (rc < 0)
         return rc;
     if (!fe_has(info->features_offered, VIRTIO_F_VERSION_1))
-        return fe_fail(fe, -EPROTO, "the server offers no VIRTIO_F_VERSION_1 (features %#" G_GINT64_MODIFIER "x; legacy devices are not supported)",
+        return fe_fail(fe, -EPROTO,
+                       "the server offers no VIRTIO_F_VERSION_1 (features %#" G_GINT64_MODIFIER
+                       "x; legacy devices are not supported)",
                        info->features_offered);
 
-    uint64_t wanted = 1ull << VIRTIO_F_VERSION_1 | 1ull << VIRTIO_BLK_F_SIZE_MAX | 1ull << VIRTIO_BLK_F_SEG_MAX |
-                      1ull << VIRTIO_BLK_F_RO | 1ull << VIRTIO_BLK_F_BLK_SIZE | 1ull << VIRTIO_BLK_F_FLUSH |
-                      1ull << VIRTIO_BLK_F_TOPOLOGY | 1ull << VIRTIO_BLK_F_CONFIG_WCE | 1ull << VIRTIO_BLK_F_MQ |
+    uint64_t wanted = 1ull << VIRTIO_F_VERSION_1 | 1ull << VIRTIO_BLK_F_SIZE_MAX |
+                      1ull << VIRTIO_BLK_F_SEG_MAX | 1ull << VIRTIO_BLK_F_RO | 1ull << VIRTIO_BLK_F_BLK_SIZE |
+                      1ull << VIRTIO_BLK_F_FLUSH | 1ull << VIRTIO_BLK_F_TOPOLOGY |
+                      1ull << VIRTIO_BLK_F_CONFIG_WCE | 1ull << VIRTIO_BLK_F_MQ |
                       1ull << VIRTIO_BLK_F_DISCARD | 1ull << VIRTIO_BLK_F_WRITE_ZEROES;
     if (fe->options.layout.indirect)
         wanted |= 1ull << VIRTIO_RING_F_INDIRECT_DESC;
@@ -220,16 +235,20 @@ int fe_map(struct front_end *fe)
     fe->memory_fd = memfd_create("vblk-load", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fe->memory_fd < 0 || ftruncate(fe->memory_fd, fe->memory_bytes) < 0 ||
         fcntl(fe->memory_fd, F_ADD_SEALS, F_SEAL_SHRINK) < 0 ||
-        (fe->memory = mmap(NULL, fe->memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fe->memory_fd, 0)) == MAP_FAILED)
-        return fe_fail(fe, -errno, "cannot share %zu MiB of memory: %s (use fewer --queues, a smaller --iodepth or --bs)",
+        (fe->memory = mmap(NULL, fe->memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fe->memory_fd, 0)) ==
+            MAP_FAILED)
+        return fe_fail(fe, -errno,
+                       "cannot share %zu MiB of memory: %s (use fewer --queues, a smaller --iodepth or --bs)",
                        fe->memory_bytes >> 20, g_strerror(errno));
     fe->queues = g_new0(struct fe_queue, fe->options.queue_count);
     fe->queue_started = g_new0(bool, fe->options.queue_count);
     for (unsigned i = 0; i < fe->options.queue_count; i++)
-        fe_queue_init(&fe->queues[i], layout, fe->memory + i * queue_bytes, GUEST_ADDR_BASE + i * queue_bytes);
+        fe_queue_init(&fe->queues[i], layout, fe->memory + i * queue_bytes,
+                      GUEST_ADDR_BASE + i * queue_bytes);
     fe->err_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (fe->err_fd < 0)
-        return fe_fail(fe, -errno, "cannot make an eventfd: %s (raise the limit of open files)", g_strerror(errno));
+        return fe_fail(fe, -errno, "cannot make an eventfd: %s (raise the limit of open files)",
+                       g_strerror(errno));
     return send_memory_table(fe);
 }
 
@@ -242,7 +261,8 @@ int fe_queue_start(struct front_end *fe, unsigned index)
     queue->call_fd = eventfd(0, EFD_CLOEXEC);
     queue->call_fd_nonblocking = false;
     if (queue->kick_fd < 0 || queue->call_fd < 0)
-        return fe_fail(fe, -errno, "cannot make an eventfd: %s (raise the limit of open files)", g_strerror(errno));
+        return fe_fail(fe, -errno, "cannot make an eventfd: %s (raise the limit of open files)",
+                       g_strerror(errno));
 
     struct wire_vring_state num = { .index = index, .num = queue->layout.size };
     /* What is in the used ring is done; requests published beyond it are for the server to take (again). */
@@ -283,7 +303,8 @@ int fe_start(struct front_end *fe)
     for (unsigned i = 0; rc == 0 && i < fe->options.queue_count; i++)
         rc = fe_queue_start(fe, i);
     /* Without protocol features a ring is enabled from the start. */
-    for (unsigned i = 0; rc == 0 && fe_has(fe->info.features, WIRE_F_PROTOCOL_FEATURES) && i < fe->options.queue_count; i++)
+    for (unsigned i = 0;
+         rc == 0 && fe_has(fe->info.features, WIRE_F_PROTOCOL_FEATURES) && i < fe->options.queue_count; i++)
         rc = fe_queue_enable(fe, i, true);
     /* A ring starts with its first kick; requests published before a restart bring none by themselves. */
     for (unsigned i = 0; rc == 0 && i < fe->options.queue_count; i++)
@@ -311,7 +332,8 @@ int fe_queue_stop(struct front_end *fe, unsigned index, uint16_t *base_out)
         return rc;
     fe->queue_started[index] = false;
     if (state.index != index || state.num > UINT16_MAX)
-        return fe_fail(fe, -EPROTO, "queue %u: GET_VRING_BASE answers index %u, base %u", index, state.index, state.num);
+        return fe_fail(fe, -EPROTO, "queue %u: GET_VRING_BASE answers index %u, base %u", index, state.index,
+                       state.num);
     *base_out = state.num;
     return 0;
 }
@@ -331,8 +353,11 @@ int fe_stop(struct front_end *fe)
         uint16_t used = le16toh(__atomic_load_n(&queue->used->idx, __ATOMIC_ACQUIRE));
         int16_t lost = base - used;
         if (rc == 0 && lost != 0)
-            rc = fe_fail(fe, -EPROTO, "queue %u: stopped with base %u but %u completions: %d requests were %s (a fault of the server)",
-                         i, base, used, abs(lost), lost > 0 ? "taken and not completed" : "completed more often than taken");
+            rc = fe_fail(fe, -EPROTO,
+                         "queue %u: stopped with base %u but %u completions: %d requests were %s (a fault of "
+                         "the server)",
+                         i, base, used, abs(lost),
+                         lost > 0 ? "taken and not completed" : "completed more often than taken");
         if (rc < 0 && first_error == 0)
             first_error = rc;
     }

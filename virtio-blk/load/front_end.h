@@ -43,12 +43,16 @@ struct fe_options {
     int timeout_ms;                /* for each answer */
 };
 
-#define FE_OPTIONS_DEFAULT                                                                              \
-    {                                                                                                   \
-        .fd = -1, .queue_count = 1,                                                                     \
-        .layout = { .size = 128, .slot_count = 32, .slot_bytes = 4096, .indirect = true, .event_idx = true }, \
-        .reply_ack = true, .protocol_features = true, .features_mask = UINT64_MAX,                      \
-        .memory_region_count = 1, .timeout_ms = 10000                                                   \
+#define FE_OPTIONS_DEFAULT                                                                                   \
+    {                                                                                                        \
+        .fd = -1, .queue_count = 1,                                                                          \
+        .layout = { .size = 128,                                                                             \
+                    .slot_count = 32,                                                                        \
+                    .slot_bytes = 4096,                                                                      \
+                    .indirect = true,                                                                        \
+                    .event_idx = true },                                                                     \
+        .reply_ack = true, .protocol_features = true, .features_mask = UINT64_MAX, .memory_region_count = 1, \
+        .timeout_ms = 10000                                                                                  \
     }
 
 /* What the server said and what was agreed. */
@@ -130,8 +134,8 @@ uint8_t *fe_extra(const struct front_end *fe);
  *
  * Ownership: the caller keeps @fds.
  */
-int fe_send(struct front_end *fe, uint32_t request, uint32_t flags, const void *payload,
-            uint32_t size_bytes, const int *fds, unsigned fd_count);
+int fe_send(struct front_end *fe, uint32_t request, uint32_t flags, const void *payload, uint32_t size_bytes,
+            const int *fds, unsigned fd_count);
 
 /** Send any bytes, for headers that lie. */
 int fe_send_bytes(struct front_end *fe, const void *bytes, size_t size_bytes, const int *fds,
@@ -141,12 +145,12 @@ int fe_send_bytes(struct front_end *fe, const void *bytes, size_t size_bytes, co
 int fe_recv(struct front_end *fe, struct fe_message *message);
 
 /** Send a SET message and, with REPLY_ACK, wait for the server's verdict (-EREMOTEIO if it refuses). */
-int fe_set(struct front_end *fe, uint32_t request, const void *payload, uint32_t size_bytes,
-           const int *fds, unsigned fd_count);
+int fe_set(struct front_end *fe, uint32_t request, const void *payload, uint32_t size_bytes, const int *fds,
+           unsigned fd_count);
 
 /** Send a message and receive an answer of exactly @answer_bytes. */
-int fe_get(struct front_end *fe, uint32_t request, const void *payload, uint32_t size_bytes,
-           void *answer_out, uint32_t answer_bytes);
+int fe_get(struct front_end *fe, uint32_t request, const void *payload, uint32_t size_bytes, void *answer_out,
+           uint32_t answer_bytes);
 
 /** "GET_FEATURES" for 1; "message 99" for what is unknown. */
 const char *fe_request_name(uint32_t request);

@@ -80,7 +80,8 @@ static int read_serial(struct front_end *fe, int timeout_ms, char serial_out[VIR
     fe_queue_submit(queue, slot);
     fe_queue_publish(queue);
     while ((count = fe_queue_reap(queue, &slot, 1)) == 0) {
-        struct pollfd fds[] = { { .fd = queue->call_fd, .events = POLLIN }, { .fd = fe_socket(fe), .events = POLLRDHUP } };
+        struct pollfd fds[] = { { .fd = queue->call_fd, .events = POLLIN },
+                                { .fd = fe_socket(fe), .events = POLLRDHUP } };
         if (fe_queue_arm(queue))
             continue;
         int ready = poll(fds, 2, timeout_ms);
@@ -136,19 +137,18 @@ static void print_text(json_t *document)
 {
     const char *key;
     json_t *value;
-    json_object_foreach(document, key, value)
-    {
+    json_object_foreach (document, key, value) {
         if (json_is_object(value)) {
             printf("%s:\n", key);
             const char *inner_key;
             json_t *inner;
-            json_object_foreach(value, inner_key, inner)
+            json_object_foreach (value, inner_key, inner)
                 printf("  %-26s %" JSON_INTEGER_FORMAT "\n", inner_key, json_integer_value(inner));
         } else if (json_is_array(value)) {
             size_t i;
             json_t *element;
             printf("%-28s", key);
-            json_array_foreach(value, i, element)
+            json_array_foreach (value, i, element)
                 printf(" %s", json_string_value(element));
             putchar('\n');
         } else if (json_is_integer(value)) {
@@ -178,12 +178,14 @@ int command_info(const struct load_options *options)
     g_snprintf(protocol_features, sizeof(protocol_features), "%#" PRIx64, info->protocol_features_offered);
 
     json_t *document = json_pack(
-        "{ss ss so so ss so so so so}", "socket_path", options->socket_path, "features", features, "features_offered",
-        names_json(info->features_offered, feature_names, G_N_ELEMENTS(feature_names)), "features_negotiated",
-        names_json(info->features, feature_names, G_N_ELEMENTS(feature_names)), "protocol_features", protocol_features,
-        "protocol_features_offered", names_json(info->protocol_features_offered, protocol_names, G_N_ELEMENTS(protocol_names)),
+        "{ss ss so so ss so so so so}", "socket_path", options->socket_path, "features", features,
+        "features_offered", names_json(info->features_offered, feature_names, G_N_ELEMENTS(feature_names)),
+        "features_negotiated", names_json(info->features, feature_names, G_N_ELEMENTS(feature_names)),
+        "protocol_features", protocol_features, "protocol_features_offered",
+        names_json(info->protocol_features_offered, protocol_names, G_N_ELEMENTS(protocol_names)),
         "queue_count", info->queue_count_max ? json_integer(info->queue_count_max) : json_null(), "serial",
-        rc == 0 && g_utf8_validate(serial, -1, NULL) ? json_string(serial) : json_null(), "config", config_json(info));
+        rc == 0 && g_utf8_validate(serial, -1, NULL) ? json_string(serial) : json_null(), "config",
+        config_json(info));
     if (options->json) {
         json_dumpf(document, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
         putchar('\n');
@@ -192,8 +194,9 @@ int command_info(const struct load_options *options)
     }
     json_decref(document);
     if (rc == -ETIMEDOUT || rc == -ECONNRESET) {
-        g_autofree char *text = g_strdup_printf("%s: a GET_ID request was not answered: %s (the server's log says why)",
-                                                options->socket_path, g_strerror(-rc));
+        g_autofree char *text =
+            g_strdup_printf("%s: a GET_ID request was not answered: %s (the server's log says why)",
+                            options->socket_path, g_strerror(-rc));
         status = report_failure(text);
     } else if (fe_stop(fe) < 0) {
         status = report_failure(fe_error(fe));

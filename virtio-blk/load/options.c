@@ -20,8 +20,14 @@ struct raw_options {
 #define RUNTIME_UNSET (-DBL_MAX)
 
 static const struct raw_options defaults = {
-    .iodepth = 16, .queues = 1, .queue_size = 128, .rwmixread = 50, .seed = 1, .passes = 1,
-    .runtime = RUNTIME_UNSET, .timeout = 30,
+    .iodepth = 16,
+    .queues = 1,
+    .queue_size = 128,
+    .rwmixread = 50,
+    .seed = 1,
+    .passes = 1,
+    .runtime = RUNTIME_UNSET,
+    .timeout = 30,
 };
 
 #define DEFAULT_RUNTIME_SECONDS 10
@@ -29,45 +35,70 @@ static const struct raw_options defaults = {
 static GOptionContext *make_context(enum load_command command, struct raw_options *raw)
 {
     const GOptionEntry common[] = {
-        { "socket-path", 0, 0, G_OPTION_ARG_FILENAME, &raw->socket_path, "The server's socket (required)", "PATH" },
+        { "socket-path", 0, 0, G_OPTION_ARG_FILENAME, &raw->socket_path, "The server's socket (required)",
+          "PATH" },
         { "json", 0, 0, G_OPTION_ARG_NONE, &raw->json, "Print the result as JSON", NULL },
-        { "timeout", 0, 0, G_OPTION_ARG_DOUBLE, &raw->timeout, "Give up when nothing completes for so long (default 30)", "SECONDS" },
-        { "no-reply-ack", 0, 0, G_OPTION_ARG_NONE, &raw->no_reply_ack, "Do not ask for acknowledged messages", NULL },
-        { "no-protocol-features", 0, 0, G_OPTION_ARG_NONE, &raw->no_protocol_features, "Behave like a front end from before protocol features", NULL },
-        { "no-event-idx", 0, 0, G_OPTION_ARG_NONE, &raw->no_event_idx, "Do not negotiate VIRTIO_F_EVENT_IDX", NULL },
-        { "no-indirect", 0, 0, G_OPTION_ARG_NONE, &raw->no_indirect, "Do not negotiate indirect descriptors", NULL },
-        { "queue-size", 0, 0, G_OPTION_ARG_INT, &raw->queue_size, "Entries of a ring, a power of two (default 128)", "N" },
+        { "timeout", 0, 0, G_OPTION_ARG_DOUBLE, &raw->timeout,
+          "Give up when nothing completes for so long (default 30)", "SECONDS" },
+        { "no-reply-ack", 0, 0, G_OPTION_ARG_NONE, &raw->no_reply_ack, "Do not ask for acknowledged messages",
+          NULL },
+        { "no-protocol-features", 0, 0, G_OPTION_ARG_NONE, &raw->no_protocol_features,
+          "Behave like a front end from before protocol features", NULL },
+        { "no-event-idx", 0, 0, G_OPTION_ARG_NONE, &raw->no_event_idx, "Do not negotiate VIRTIO_F_EVENT_IDX",
+          NULL },
+        { "no-indirect", 0, 0, G_OPTION_ARG_NONE, &raw->no_indirect, "Do not negotiate indirect descriptors",
+          NULL },
+        { "queue-size", 0, 0, G_OPTION_ARG_INT, &raw->queue_size,
+          "Entries of a ring, a power of two (default 128)", "N" },
         { "version", 0, 0, G_OPTION_ARG_NONE, &raw->version, "Print the version", NULL },
         { NULL },
     };
     const GOptionEntry requests[] = {
-        { "bs", 0, 0, G_OPTION_ARG_STRING, &raw->bs, "Bytes of a request, with K, M, G (default 4K)", "SIZE" },
-        { "iodepth", 0, 0, G_OPTION_ARG_INT, &raw->iodepth, "Requests in flight in each queue (default 16)", "N" },
-        { "queues", 0, 0, G_OPTION_ARG_INT, &raw->queues, "Queues, each with its own thread (default 1)", "N" },
-        { "offset", 0, 0, G_OPTION_ARG_STRING, &raw->offset, "First byte of the disk to use (default 0)", "SIZE" },
-        { "size", 0, 0, G_OPTION_ARG_STRING, &raw->size, "Bytes of the disk to use (default: up to its end)", "SIZE" },
-        { "segment-size", 0, 0, G_OPTION_ARG_STRING, &raw->segment_size, "Split each request's data into segments of so many bytes (default: one segment)", "SIZE" },
+        { "bs", 0, 0, G_OPTION_ARG_STRING, &raw->bs, "Bytes of a request, with K, M, G (default 4K)",
+          "SIZE" },
+        { "iodepth", 0, 0, G_OPTION_ARG_INT, &raw->iodepth, "Requests in flight in each queue (default 16)",
+          "N" },
+        { "queues", 0, 0, G_OPTION_ARG_INT, &raw->queues, "Queues, each with its own thread (default 1)",
+          "N" },
+        { "offset", 0, 0, G_OPTION_ARG_STRING, &raw->offset, "First byte of the disk to use (default 0)",
+          "SIZE" },
+        { "size", 0, 0, G_OPTION_ARG_STRING, &raw->size, "Bytes of the disk to use (default: up to its end)",
+          "SIZE" },
+        { "segment-size", 0, 0, G_OPTION_ARG_STRING, &raw->segment_size,
+          "Split each request's data into segments of so many bytes (default: one segment)", "SIZE" },
         { "seed", 0, 0, G_OPTION_ARG_INT64, &raw->seed, "Seed of all random choices (default 1)", "N" },
-        { "cpu", 0, 0, G_OPTION_ARG_STRING, &raw->cpu, "Pin the queues' threads to these CPUs in turn, like 0,2-3", "LIST" },
-        { "poll", 0, 0, G_OPTION_ARG_NONE, &raw->poll, "Poll for completions instead of sleeping on the call eventfd", NULL },
-        { "restarts", 0, 0, G_OPTION_ARG_INT, &raw->restarts, "Stop and start all rings so often during the run, or each phase of verify (default 0)", "N" },
+        { "cpu", 0, 0, G_OPTION_ARG_STRING, &raw->cpu,
+          "Pin the queues' threads to these CPUs in turn, like 0,2-3", "LIST" },
+        { "poll", 0, 0, G_OPTION_ARG_NONE, &raw->poll,
+          "Poll for completions instead of sleeping on the call eventfd", NULL },
+        { "restarts", 0, 0, G_OPTION_ARG_INT, &raw->restarts,
+          "Stop and start all rings so often during the run, or each phase of verify (default 0)", "N" },
         { "no-drain", 0, 0, G_OPTION_ARG_NONE, &raw->no_drain, "Restart with requests in flight", NULL },
-        { "hold", 0, 0, G_OPTION_ARG_DOUBLE, &raw->hold, "Stay connected with stopped rings for so long at the end (default 0)", "SECONDS" },
+        { "hold", 0, 0, G_OPTION_ARG_DOUBLE, &raw->hold,
+          "Stay connected with stopped rings for so long at the end (default 0)", "SECONDS" },
         { NULL },
     };
     const GOptionEntry load_only[] = {
-        { "rw", 0, 0, G_OPTION_ARG_STRING, &raw->rw, "read, write, randread, randwrite or randrw (default randread)", "PATTERN" },
-        { "rwmixread", 0, 0, G_OPTION_ARG_INT, &raw->rwmixread, "Percentage of reads in randrw (default 50)", "PERCENT" },
-        { "runtime", 0, 0, G_OPTION_ARG_DOUBLE, &raw->runtime, "Length of the run (default 10, or no limit with --number-ios)", "SECONDS" },
+        { "rw", 0, 0, G_OPTION_ARG_STRING, &raw->rw,
+          "read, write, randread, randwrite or randrw (default randread)", "PATTERN" },
+        { "rwmixread", 0, 0, G_OPTION_ARG_INT, &raw->rwmixread, "Percentage of reads in randrw (default 50)",
+          "PERCENT" },
+        { "runtime", 0, 0, G_OPTION_ARG_DOUBLE, &raw->runtime,
+          "Length of the run (default 10, or no limit with --number-ios)", "SECONDS" },
         { "number-ios", 0, 0, G_OPTION_ARG_INT64, &raw->number_ios, "End after so many requests", "N" },
         { NULL },
     };
     const GOptionEntry verify_only[] = {
-        { "passes", 0, 0, G_OPTION_ARG_INT, &raw->passes, "Write and check everything so often (default 1)", "N" },
+        { "passes", 0, 0, G_OPTION_ARG_INT, &raw->passes, "Write and check everything so often (default 1)",
+          "N" },
         { "write-only", 0, 0, G_OPTION_ARG_NONE, &raw->write_only, "Write and flush, do not check", NULL },
-        { "read-only", 0, 0, G_OPTION_ARG_NONE, &raw->read_only, "Check what an earlier --write-only wrote", NULL },
-        { "ack-log", 0, 0, G_OPTION_ARG_FILENAME, &raw->ack_log, "Record each acknowledged write here before it counts; with --read-only, check against it", "FILE" },
-        { "generation", 0, 0, G_OPTION_ARG_INT64, &raw->generation, "Generation that the first pass writes (default 1, or what follows the acknowledgement log)", "N" },
+        { "read-only", 0, 0, G_OPTION_ARG_NONE, &raw->read_only, "Check what an earlier --write-only wrote",
+          NULL },
+        { "ack-log", 0, 0, G_OPTION_ARG_FILENAME, &raw->ack_log,
+          "Record each acknowledged write here before it counts; with --read-only, check against it",
+          "FILE" },
+        { "generation", 0, 0, G_OPTION_ARG_INT64, &raw->generation,
+          "Generation that the first pass writes (default 1, or what follows the acknowledgement log)", "N" },
         { NULL },
     };
     /* GOption puts the program's name before the options: the command belongs there too. */
@@ -84,7 +115,8 @@ static GOptionContext *make_context(enum load_command command, struct raw_option
                      "  info     show what the server offers\n\n"
                      "'vblk-load COMMAND --help' shows a command's options.\n"
                      "Loading with a write pattern and verify overwrite the disk.",
-        [LOAD_VERIFY] = "Stamp every block, read all back in another order, check each sector. Overwrites the disk.",
+        [LOAD_VERIFY] =
+            "Stamp every block, read all back in another order, check each sector. Overwrites the disk.",
         [LOAD_INFO] = "Show features, queues and configuration of a server.",
     };
     GOptionContext *context = g_option_context_new(NULL);
@@ -121,10 +153,23 @@ gboolean options_parse_size(const char *text, uint64_t *bytes_out)
         return FALSE;
     unsigned shift = 0;
     switch (*end) {
-    case 'K': case 'k': shift = 10; end++; break;
-    case 'M': case 'm': shift = 20; end++; break;
-    case 'G': case 'g': shift = 30; end++; break;
-    default: break;
+    case 'K':
+    case 'k':
+        shift = 10;
+        end++;
+        break;
+    case 'M':
+    case 'm':
+        shift = 20;
+        end++;
+        break;
+    case 'G':
+    case 'g':
+        shift = 30;
+        end++;
+        break;
+    default:
+        break;
     }
     if (*end != '\0' || value > UINT64_MAX >> shift)
         return FALSE;
@@ -157,22 +202,27 @@ gboolean options_parse_cpus(const char *text, GArray *cpus)
     }
 }
 
-static char *check_size(const char *option, const char *text, uint64_t step, uint64_t max, uint64_t *bytes_out)
+static char *check_size(const char *option, const char *text, uint64_t step, uint64_t max,
+                        uint64_t *bytes_out)
 {
     if (!text)
         return NULL;
     if (!options_parse_size(text, bytes_out))
         return g_strdup_printf("--%s=%s: not a size (use digits, with K, M or G behind them)", option, text);
     if (*bytes_out % step != 0 || *bytes_out > max)
-        return g_strdup_printf("--%s=%s: not a multiple of %" G_GUINT64_FORMAT " up to %" G_GUINT64_FORMAT, option,
-                               text, step, max);
+        return g_strdup_printf("--%s=%s: not a multiple of %" G_GUINT64_FORMAT " up to %" G_GUINT64_FORMAT,
+                               option, text, step, max);
     return NULL;
 }
 
 static char *check_pattern(struct load_options *options, const char *name, int rwmixread)
 {
-    static const struct { const char *name; bool random; int read_percent; } patterns[] = {
-        { "read", false, 100 }, { "write", false, 0 },     { "randread", true, 100 },
+    static const struct {
+        const char *name;
+        bool random;
+        int read_percent;
+    } patterns[] = {
+        { "read", false, 100 },   { "write", false, 0 },  { "randread", true, 100 },
         { "randwrite", true, 0 }, { "randrw", true, -1 },
     };
     if (rwmixread < 0 || rwmixread > 100)
@@ -191,7 +241,8 @@ static char *check_range(const char *option, gint64 value, gint64 min, gint64 ma
 {
     if (value >= min && value <= max)
         return NULL;
-    return g_strdup_printf("--%s=%" G_GINT64_FORMAT ": out of range (use %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT ")",
+    return g_strdup_printf("--%s=%" G_GINT64_FORMAT ": out of range (use %" G_GINT64_FORMAT
+                           " to %" G_GINT64_FORMAT ")",
                            option, value, min, max);
 }
 
@@ -232,15 +283,19 @@ static char *check(struct load_options *options, const struct raw_options *raw)
     if (bs == 0)
         return g_strdup("--bs=0: a request needs data (use 512 or more)");
     if (raw->queue_size & (raw->queue_size - 1))
-        return g_strdup_printf("--queue-size=%d: not a power of two (use 64, 128, 256, ...)", raw->queue_size);
+        return g_strdup_printf("--queue-size=%d: not a power of two (use 64, 128, 256, ...)",
+                               raw->queue_size);
     if (raw->cpu && !options_parse_cpus(raw->cpu, options->cpus))
         return g_strdup_printf("--cpu=%s: not a list of CPUs (use something like 0,2-3)", raw->cpu);
     if (raw->write_only && raw->read_only)
         return g_strdup("--write-only and --read-only exclude each other (use one of them, or neither)");
     if (raw->read_only && raw->passes != 1)
-        return g_strdup_printf("--passes=%d: a --read-only phase has one pass (name what was written with --generation)", raw->passes);
+        return g_strdup_printf(
+            "--passes=%d: a --read-only phase has one pass (name what was written with --generation)",
+            raw->passes);
     if (raw->no_protocol_features && options->command != LOAD_INFO && !raw->size)
-        return g_strdup("--no-protocol-features needs --size: the disk's size cannot be asked for without them");
+        return g_strdup(
+            "--no-protocol-features needs --size: the disk's size cannot be asked for without them");
     if (raw->runtime != RUNTIME_UNSET) {
         if ((problem = check_seconds("runtime", raw->runtime, 0.001, &options->runtime_ns)))
             return problem;
@@ -293,7 +348,8 @@ enum options_outcome options_parse(struct load_options *options, int argc, char 
     GOptionContext *context = make_context(options->command, &raw);
     g_option_context_set_help_enabled(context, FALSE);
     gboolean help = FALSE;
-    const GOptionEntry help_entry[] = { { "help", 'h', 0, G_OPTION_ARG_NONE, &help, "Show this text", NULL }, { NULL } };
+    const GOptionEntry help_entry[] = { { "help", 'h', 0, G_OPTION_ARG_NONE, &help, "Show this text", NULL },
+                                        { NULL } };
     g_option_context_add_main_entries(context, help_entry, NULL);
     if (!g_option_context_parse_strv(context, &arguments, &error)) {
         *error_out = g_strdup_printf("%s (see --help)", error->message);
@@ -312,7 +368,8 @@ enum options_outcome options_parse(struct load_options *options, int argc, char 
         outcome = OPTIONS_USAGE;
     }
     g_option_context_free(context);
-    char *texts[] = { raw.socket_path, raw.rw, raw.bs, raw.size, raw.offset, raw.segment_size, raw.cpu, raw.ack_log };
+    char *texts[] = { raw.socket_path, raw.rw,           raw.bs,  raw.size,
+                      raw.offset,      raw.segment_size, raw.cpu, raw.ack_log };
     for (unsigned i = 0; i < G_N_ELEMENTS(texts); i++)
         g_free(texts[i]);
     return outcome;

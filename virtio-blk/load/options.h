@@ -45,7 +45,7 @@ struct load_options {
     unsigned passes;
     bool write_phase;
     bool read_phase;
-    char *ack_log_path;    /* NULL: none */
+    char *ack_log_path;  /* NULL: none */
     uint64_t generation; /* of the first pass; 0: 1, or what follows the acknowledgement log */
 
     bool json;

@@ -20,8 +20,8 @@ void progress_show(const struct progress *progress, double fraction, uint64_t co
         return;
     int filled = (int)(fraction * BAR_WIDTH);
     double rate = elapsed_ns ? (double)completed * 1e9 / (double)elapsed_ns : 0;
-    fprintf(stderr, "\r%s [%.*s%.*s] %3.0f %%  %" PRIu64 " requests, %.0f/s \x1b[K", progress->title, filled, full,
-            BAR_WIDTH - filled, empty, fraction * 100, completed, rate);
+    fprintf(stderr, "\r%s [%.*s%.*s] %3.0f %%  %" PRIu64 " requests, %.0f/s \x1b[K", progress->title, filled,
+            full, BAR_WIDTH - filled, empty, fraction * 100, completed, rate);
 }
 
 void progress_end(const struct progress *progress)

@@ -12,7 +12,8 @@ int report_failure(const char *text)
     return EXIT_FAILED;
 }
 
-static const double percentiles[] = { 1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 99.5, 99.9, 99.95, 99.99 };
+static const double percentiles[] = { 1,  5,  10, 20, 30,   40,   50,    60,   70,
+                                      80, 90, 95, 99, 99.5, 99.9, 99.95, 99.99 };
 
 void run_counts_init(struct run_counts *counts)
 {
@@ -87,9 +88,9 @@ static json_t *latency_json(const struct histogram *latency)
 static json_t *direction_json(const struct direction_counts *counts, uint64_t elapsed_ns)
 {
     uint64_t ios = histogram_count(counts->latency);
-    return json_pack("{sI sI sf sf so}", "total_ios", (json_int_t)ios, "io_bytes", (json_int_t)counts->io_bytes, "iops",
-                     per_second(ios, elapsed_ns), "bw_bytes", per_second(counts->io_bytes, elapsed_ns), "lat_ns",
-                     latency_json(counts->latency));
+    return json_pack("{sI sI sf sf so}", "total_ios", (json_int_t)ios, "io_bytes",
+                     (json_int_t)counts->io_bytes, "iops", per_second(ios, elapsed_ns), "bw_bytes",
+                     per_second(counts->io_bytes, elapsed_ns), "lat_ns", latency_json(counts->latency));
 }
 
 /* Both directions as one, with read and write beside it. */
@@ -121,11 +122,12 @@ static void report_json(const struct run_report *report)
     json_object_set_new(object, "restart_count", json_integer(report->restart_count));
     json_object_set_new(object, "interrupted", json_boolean(report->interrupted));
     json_object_set_new(object, "options",
-                        json_pack("{ss ss sI si si si sb sb sb sI}", "socket-path", options->socket_path, "rw",
-                                  options->rw_name, "bs", (json_int_t)options->block_bytes, "iodepth", (int)options->iodepth,
-                                  "queues", (int)options->queue_count, "queue-size", (int)options->queue_size, "poll",
-                                  (int)options->poll, "event-idx", (int)(report->info->features >> VIRTIO_RING_F_EVENT_IDX & 1),
-                                  "indirect", (int)(report->info->features >> VIRTIO_RING_F_INDIRECT_DESC & 1), "seed",
+                        json_pack("{ss ss sI si si si sb sb sb sI}", "socket-path", options->socket_path,
+                                  "rw", options->rw_name, "bs", (json_int_t)options->block_bytes, "iodepth",
+                                  (int)options->iodepth, "queues", (int)options->queue_count, "queue-size",
+                                  (int)options->queue_size, "poll", (int)options->poll, "event-idx",
+                                  (int)(report->info->features >> VIRTIO_RING_F_EVENT_IDX & 1), "indirect",
+                                  (int)(report->info->features >> VIRTIO_RING_F_INDIRECT_DESC & 1), "seed",
                                   (json_int_t)options->seed));
     json_dumpf(object, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
     putchar('\n');
@@ -148,8 +150,8 @@ static void print_direction(const char *label, const struct direction_counts *co
     uint64_t ios = histogram_count(counts->latency);
     if (ios == 0)
         return;
-    printf("  %s: %" PRIu64 " requests, %.0f requests/s, %.1f MiB/s\n", label, ios, per_second(ios, elapsed_ns),
-           per_second(counts->io_bytes, elapsed_ns) / (1 << 20));
+    printf("  %s: %" PRIu64 " requests, %.0f requests/s, %.1f MiB/s\n", label, ios,
+           per_second(ios, elapsed_ns), per_second(counts->io_bytes, elapsed_ns) / (1 << 20));
     print_latency(label, counts->latency);
 }
 
@@ -158,16 +160,18 @@ static void report_text(const struct run_report *report)
     const struct load_options *options = report->options;
     const struct run_counts *total = &report->total;
     uint64_t ios = histogram_count(total->read.latency) + histogram_count(total->write.latency);
-    printf("%s: %s, %u bytes, depth %u, %u queue%s, %s%s\n", options->socket_path, options->rw_name, options->block_bytes,
-           options->iodepth, options->queue_count, options->queue_count == 1 ? "" : "s",
+    printf("%s: %s, %u bytes, depth %u, %u queue%s, %s%s\n", options->socket_path, options->rw_name,
+           options->block_bytes, options->iodepth, options->queue_count, options->queue_count == 1 ? "" : "s",
            options->poll ? "polling" : "sleeping", report->interrupted ? ", interrupted" : "");
     print_direction("read", &total->read, report->elapsed_ns);
     print_direction("write", &total->write, report->elapsed_ns);
-    printf("  %.3f s, %" PRIu64 " requests, %.3f kicks and %.3f sleeps a request, %u restarts, %" PRIu64 " errors\n",
-           report->elapsed_ns / 1e9, ios, ios ? (double)total->kick_count / ios : 0, ios ? (double)total->wait_count / ios : 0,
-           report->restart_count, total->failed_count);
+    printf("  %.3f s, %" PRIu64 " requests, %.3f kicks and %.3f sleeps a request, %u restarts, %" PRIu64
+           " errors\n",
+           report->elapsed_ns / 1e9, ios, ios ? (double)total->kick_count / ios : 0,
+           ios ? (double)total->wait_count / ios : 0, report->restart_count, total->failed_count);
     if (total->used_length_wrong_count)
-        printf("  %" PRIu64 " completions with a used length above what the request allows (a fault of the server)\n",
+        printf("  %" PRIu64
+               " completions with a used length above what the request allows (a fault of the server)\n",
                total->used_length_wrong_count);
 }
 

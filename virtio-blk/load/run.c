@@ -43,7 +43,8 @@ static bool next(struct load_worker *worker, uint16_t slot)
     bool read = options->read_percent == 100 ||
                 (options->read_percent > 0 && random_below(&worker->random, 100) < options->read_percent);
     fe_queue_prepare(worker->queue, slot, read ? VIRTIO_BLK_T_IN : VIRTIO_BLK_T_OUT,
-                     extent_sector(&run->extent, block), run->extent.block_bytes, read ? FE_FROM_DEVICE : FE_TO_DEVICE);
+                     extent_sector(&run->extent, block), run->extent.block_bytes,
+                     read ? FE_FROM_DEVICE : FE_TO_DEVICE);
     return true;
 }
 
@@ -52,7 +53,8 @@ static void done(struct load_worker *worker, uint16_t slot, uint8_t status, uint
     const struct run *run = worker->job->context;
     struct run_state *state = worker->state;
     const struct fe_slot *request = &worker->queue->slots[slot];
-    struct direction_counts *counts = request->type == VIRTIO_BLK_T_IN ? &state->counts.read : &state->counts.write;
+    struct direction_counts *counts =
+        request->type == VIRTIO_BLK_T_IN ? &state->counts.read : &state->counts.write;
     if (status != VIRTIO_BLK_S_OK) {
         if (state->counts.failed_count++ == 0) {
             state->counts.failed_sector = le64toh(request->header->sector);
@@ -108,8 +110,12 @@ int command_run(const struct load_options *options)
 
     struct load_engine *engine = load_engine_create(fe, options);
     struct run_state *states = g_new0(struct run_state, options->queue_count);
-    struct load_job job = { .next = next, .done = done, .context = &run, .title = options->rw_name,
-                            .request_count = options->number_ios, .runtime_ns = options->runtime_ns,
+    struct load_job job = { .next = next,
+                            .done = done,
+                            .context = &run,
+                            .title = options->rw_name,
+                            .request_count = options->number_ios,
+                            .runtime_ns = options->runtime_ns,
                             .restarts = options->restarts };
     for (unsigned i = 0; i < options->queue_count; i++) {
         init_state(&states[i], &run, i);
@@ -121,7 +127,9 @@ int command_run(const struct load_options *options)
     if (outcome != LOAD_FAILED && load_engine_finish(engine) == LOAD_FAILED)
         outcome = LOAD_FAILED;
 
-    struct run_report report = { .options = options, .info = fe_info(fe), .elapsed_ns = load_engine_elapsed_ns(engine),
+    struct run_report report = { .options = options,
+                                 .info = fe_info(fe),
+                                 .elapsed_ns = load_engine_elapsed_ns(engine),
                                  .restart_count = load_engine_restart_count(engine),
                                  .interrupted = outcome == LOAD_INTERRUPTED };
     run_counts_init(&report.total);
@@ -138,10 +146,12 @@ int command_run(const struct load_options *options)
     report_run(&report);
     status = outcome == LOAD_FAILED ? report_failure(load_engine_error(engine)) : EXIT_DONE;
     if (report.total.failed_count > 0) {
-        g_autofree char *text = g_strdup_printf(
-            "%s: %" PRIu64 " requests failed, the first a %s of sector %" PRIu64 " with status %u (%s; the server's log says why)",
-            options->socket_path, report.total.failed_count, report.total.failed_read ? "read" : "write",
-            report.total.failed_sector, report.total.failed_status, report_status_name(report.total.failed_status));
+        g_autofree char *text =
+            g_strdup_printf("%s: %" PRIu64 " requests failed, the first a %s of sector %" PRIu64
+                            " with status %u (%s; the server's log says why)",
+                            options->socket_path, report.total.failed_count,
+                            report.total.failed_read ? "read" : "write", report.total.failed_sector,
+                            report.total.failed_status, report_status_name(report.total.failed_status));
         status = report_failure(text);
     }
     for (unsigned i = 0; i < options->queue_count; i++)

@@ -70,12 +70,13 @@ static void describe_broken(const uint8_t *bytes, const struct stamp *found, cha
         if (bytes[i] != right[i]) {
             first = count++ ? first : i;
         }
-    snprintf(out, out_bytes, "corrupted: %u bytes changed from byte %u on, stamp of sector %" PRIu64 " generation %" PRIu64,
+    snprintf(out, out_bytes,
+             "corrupted: %u bytes changed from byte %u on, stamp of sector %" PRIu64 " generation %" PRIu64,
              count, first, found->sector, found->generation);
 }
 
-bool stamp_check(const void *sector_bytes, const struct stamp *expected, uint64_t generation_max, char *reason_out,
-                 size_t reason_bytes)
+bool stamp_check(const void *sector_bytes, const struct stamp *expected, uint64_t generation_max,
+                 char *reason_out, size_t reason_bytes)
 {
     struct stamp found;
     enum stamp_state state = stamp_read(sector_bytes, &found);
@@ -102,13 +103,15 @@ bool stamp_check(const void *sector_bytes, const struct stamp *expected, uint64_
         return unwritten_is_fine;
     }
     if (found.sector != expected->sector || found.block != expected->block) {
-        snprintf(reason_out, reason_bytes, "misplaced: sector %" PRIu64 " of block %" PRIu64 " generation %" PRIu64,
-                 found.sector, found.block, found.generation);
+        snprintf(reason_out, reason_bytes,
+                 "misplaced: sector %" PRIu64 " of block %" PRIu64 " generation %" PRIu64, found.sector,
+                 found.block, found.generation);
         return false;
     }
     if (found.generation < expected->generation || found.generation > generation_max) {
         snprintf(reason_out, reason_bytes, "generation %" PRIu64 "%s", found.generation,
-                 found.generation < expected->generation ? ", a later write is lost" : ", never written by this run");
+                 found.generation < expected->generation ? ", a later write is lost"
+                                                         : ", never written by this run");
         return false;
     }
     return true;

@@ -49,9 +49,9 @@ struct verify {
 
     /* Sums of finished phases. */
     uint64_t acknowledged_count;
-    uint64_t checked_count; /* blocks */
+    uint64_t checked_count;  /* blocks */
     uint64_t mismatch_count; /* sectors */
-    uint64_t failed_count; /* requests */
+    uint64_t failed_count;   /* requests */
     uint64_t failed_sector;
     uint8_t failed_status;
 };
@@ -106,7 +106,9 @@ static bool write_next(struct load_worker *worker, uint16_t slot)
     uint64_t block;
     if (!next_block(worker, slot, &block))
         return false;
-    struct stamp stamp = { .sector = extent_sector(extent, block), .block = block, .seed = verify->options->seed,
+    struct stamp stamp = { .sector = extent_sector(extent, block),
+                           .block = block,
+                           .seed = verify->options->seed,
                            .generation = verify->generation };
     uint8_t *data = worker->queue->slots[slot].data;
     uint64_t first = stamp.sector;
@@ -131,12 +133,13 @@ static void write_batch_end(struct load_worker *worker)
     struct verify *verify = worker->job->context;
     struct verify_state *state = worker->state;
     int rc = verify->ack_log && state->pending_count
-                 ? ack_log_append(verify->ack_log, state->pending, state->pending_count) : 0;
+                 ? ack_log_append(verify->ack_log, state->pending, state->pending_count)
+                 : 0;
     if (rc < 0) {
         pthread_mutex_lock(&verify->lock);
         g_snprintf(verify->problem, sizeof(verify->problem),
-                   "%s: cannot write the acknowledgement log: %s (free some space)", verify->options->ack_log_path,
-                   g_strerror(-rc));
+                   "%s: cannot write the acknowledgement log: %s (free some space)",
+                   verify->options->ack_log_path, g_strerror(-rc));
         pthread_mutex_unlock(&verify->lock);
         worker->failed = true;
     } else {
@@ -198,11 +201,15 @@ static void read_done(struct load_worker *worker, uint16_t slot, uint8_t status,
     uint64_t low = verify->acknowledged ? verify->acknowledged[block] : verify->generation;
     uint64_t high = verify->acknowledged ? verify->acknowledged_max + 1ull : verify->generation;
     for (uint32_t i = 0; i < extent->block_sectors; i++) {
-        struct mismatch mismatch = { .sector = extent_sector(extent, block) + i, .block = block,
-                                     .generation_min = low, .generation_max = high };
-        struct stamp expected = { .sector = mismatch.sector, .block = block, .seed = verify->options->seed, .generation = low };
-        if (!stamp_check(worker->queue->slots[slot].data + i * STAMP_SECTOR_BYTES, &expected, high, mismatch.found,
-                         sizeof(mismatch.found)))
+        struct mismatch mismatch = { .sector = extent_sector(extent, block) + i,
+                                     .block = block,
+                                     .generation_min = low,
+                                     .generation_max = high };
+        struct stamp expected = {
+            .sector = mismatch.sector, .block = block, .seed = verify->options->seed, .generation = low
+        };
+        if (!stamp_check(worker->queue->slots[slot].data + i * STAMP_SECTOR_BYTES, &expected, high,
+                         mismatch.found, sizeof(mismatch.found)))
             note_mismatch(verify, &mismatch);
     }
     state->checked_count++;
@@ -243,11 +250,18 @@ static enum load_outcome run_passes(struct verify *verify, bool flush)
     enum load_outcome outcome = LOAD_DONE;
     for (unsigned pass = 0; pass < options->passes && outcome == LOAD_DONE; pass++) {
         uint64_t seed = random_mix(options->seed ^ random_mix(verify->generation));
-        struct load_job write_job = { .next = write_next, .done = write_done, .batch_end = write_batch_end,
-                                      .title = "write", .request_count = verify->extent.block_count,
+        struct load_job write_job = { .next = write_next,
+                                      .done = write_done,
+                                      .batch_end = write_batch_end,
+                                      .title = "write",
+                                      .request_count = verify->extent.block_count,
                                       .restarts = options->restarts };
-        struct load_job flush_job = { .next = flush_next, .done = flush_done, .title = "flush", .request_count = 1 };
-        struct load_job read_job = { .next = read_next, .done = read_done, .title = "check",
+        struct load_job flush_job = {
+            .next = flush_next, .done = flush_done, .title = "flush", .request_count = 1
+        };
+        struct load_job read_job = { .next = read_next,
+                                     .done = read_done,
+                                     .title = "check",
                                      .request_count = verify->extent.block_count,
                                      .restarts = options->restarts };
         if (options->write_phase)
@@ -266,7 +280,8 @@ static enum load_outcome run_passes(struct verify *verify, bool flush)
 static gboolean use_ack_log(struct verify *verify, char **error_out)
 {
     const struct load_options *options = verify->options;
-    struct ack_run run = { .seed = options->seed, .block_bytes = options->block_bytes,
+    struct ack_run run = { .seed = options->seed,
+                           .block_bytes = options->block_bytes,
                            .offset_bytes = options->offset_bytes,
                            .size_bytes = verify->extent.block_count * options->block_bytes };
     g_autoptr(GError) error = NULL;
@@ -274,8 +289,9 @@ static gboolean use_ack_log(struct verify *verify, char **error_out)
     uint64_t block_count = verify->extent.block_count;
     g_autofree uint32_t *generations = g_try_new0(uint32_t, block_count);
     if (!generations) {
-        *error_out = g_strdup_printf("%s: no memory for %" PRIu64 " blocks (use a larger --bs or a smaller --size)",
-                                     options->socket_path, block_count);
+        *error_out =
+            g_strdup_printf("%s: no memory for %" PRIu64 " blocks (use a larger --bs or a smaller --size)",
+                            options->socket_path, block_count);
         return FALSE;
     }
     if (options->write_phase && !(verify->ack_log = ack_log_open(options->ack_log_path, &run, &error))) {
@@ -301,16 +317,19 @@ static void report_json(const struct verify *verify, enum load_outcome outcome)
     json_t *mismatches = json_array();
     for (uint64_t i = 0; i < MIN(verify->mismatch_count, MISMATCHES_SHOWN); i++) {
         const struct mismatch *m = &verify->mismatches[i];
-        json_array_append_new(mismatches, json_pack("{sI sI sI sI ss}", "sector", (json_int_t)m->sector, "block",
-                                                    (json_int_t)m->block, "generation_min", (json_int_t)m->generation_min,
-                                                    "generation_max", (json_int_t)m->generation_max, "found", m->found));
+        json_array_append_new(mismatches,
+                              json_pack("{sI sI sI sI ss}", "sector", (json_int_t)m->sector, "block",
+                                        (json_int_t)m->block, "generation_min", (json_int_t)m->generation_min,
+                                        "generation_max", (json_int_t)m->generation_max, "found", m->found));
     }
     json_t *document = json_pack(
-        "{sI sI sI sI sI sI sI si sb so}", "block_count", (json_int_t)verify->extent.block_count, "block_bytes",
-        (json_int_t)verify->extent.block_bytes, "generation", (json_int_t)verify->generation, "acknowledged_count",
-        (json_int_t)verify->acknowledged_count, "checked_count", (json_int_t)verify->checked_count, "mismatch_count",
-        (json_int_t)verify->mismatch_count, "error_count", (json_int_t)verify->failed_count, "restart_count",
-        (int)load_engine_restart_count(verify->engine), "complete", (int)(outcome == LOAD_DONE), "mismatches", mismatches);
+        "{sI sI sI sI sI sI sI si sb so}", "block_count", (json_int_t)verify->extent.block_count,
+        "block_bytes", (json_int_t)verify->extent.block_bytes, "generation", (json_int_t)verify->generation,
+        "acknowledged_count", (json_int_t)verify->acknowledged_count, "checked_count",
+        (json_int_t)verify->checked_count, "mismatch_count", (json_int_t)verify->mismatch_count,
+        "error_count", (json_int_t)verify->failed_count, "restart_count",
+        (int)load_engine_restart_count(verify->engine), "complete", (int)(outcome == LOAD_DONE), "mismatches",
+        mismatches);
     json_dumpf(document, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
     putchar('\n');
     json_decref(document);
@@ -319,15 +338,16 @@ static void report_json(const struct verify *verify, enum load_outcome outcome)
 static void report_text(const struct verify *verify)
 {
     const struct load_options *options = verify->options;
-    printf("%s: %" PRIu64 " blocks of %u bytes, seed %" PRIu64 ", generation %" PRIu64 ": %" PRIu64 " writes acknowledged, %" PRIu64
-           " blocks checked, %" PRIu64 " sectors differ, %" PRIu64 " requests failed, %u restarts\n",
-           options->socket_path, verify->extent.block_count, verify->extent.block_bytes, options->seed, verify->generation,
-           verify->acknowledged_count, verify->checked_count, verify->mismatch_count, verify->failed_count,
-           load_engine_restart_count(verify->engine));
+    printf("%s: %" PRIu64 " blocks of %u bytes, seed %" PRIu64 ", generation %" PRIu64 ": %" PRIu64
+           " writes acknowledged, %" PRIu64 " blocks checked, %" PRIu64 " sectors differ, %" PRIu64
+           " requests failed, %u restarts\n",
+           options->socket_path, verify->extent.block_count, verify->extent.block_bytes, options->seed,
+           verify->generation, verify->acknowledged_count, verify->checked_count, verify->mismatch_count,
+           verify->failed_count, load_engine_restart_count(verify->engine));
     for (uint64_t i = 0; i < MIN(verify->mismatch_count, MISMATCHES_SHOWN); i++) {
         const struct mismatch *m = &verify->mismatches[i];
-        printf("  sector %" PRIu64 ": expected block %" PRIu64 " seed %" PRIu64 " generation %" PRIu64, m->sector, m->block,
-               options->seed, m->generation_min);
+        printf("  sector %" PRIu64 ": expected block %" PRIu64 " seed %" PRIu64 " generation %" PRIu64,
+               m->sector, m->block, options->seed, m->generation_min);
         if (m->generation_max != m->generation_min)
             printf(" to %" PRIu64, m->generation_max);
         printf(", found %s\n", m->found);
@@ -343,10 +363,12 @@ static int conclude(const struct verify *verify, enum load_outcome outcome)
     if (outcome == LOAD_FAILED)
         return report_failure(verify->problem[0] ? verify->problem : load_engine_error(verify->engine));
     if (verify->failed_count > 0)
-        text = g_strdup_printf("%s: %" PRIu64 " requests failed, the first at sector %" PRIu64 " with status %u (the server's log says why)",
+        text = g_strdup_printf("%s: %" PRIu64 " requests failed, the first at sector %" PRIu64
+                               " with status %u (the server's log says why)",
                                path, verify->failed_count, verify->failed_sector, verify->failed_status);
     else if (verify->mismatch_count > 0)
-        text = g_strdup_printf("%s: %" PRIu64 " sectors differ from what was written (they are listed above; compare the disk image with the server stopped)",
+        text = g_strdup_printf("%s: %" PRIu64 " sectors differ from what was written (they are listed above; "
+                                              "compare the disk image with the server stopped)",
                                path, verify->mismatch_count);
     else if (outcome == LOAD_INTERRUPTED)
         text = g_strdup_printf("%s: interrupted, not everything was checked (run it again to the end)", path);
@@ -355,7 +377,8 @@ static int conclude(const struct verify *verify, enum load_outcome outcome)
 
 int command_verify(const struct load_options *options)
 {
-    struct verify verify = { .options = options, .generation = options->generation ? options->generation : 1 };
+    struct verify verify = { .options = options,
+                             .generation = options->generation ? options->generation : 1 };
     struct fe_options fe_options = options_front_end(options);
     struct front_end *fe = fe_create(&fe_options);
     g_autofree char *problem = NULL;

@@ -97,7 +97,8 @@ static void complete(struct fake_server *server, struct ring *ring, uint32_t hea
     __atomic_store_n(&ring->used->idx, ring->used_idx, __ATOMIC_SEQ_CST);
     bool interrupt;
     if (server->features >> VIRTIO_RING_F_EVENT_IDX & 1)
-        interrupt = vring_need_event(__atomic_load_n(&ring->avail->ring[ring->size], __ATOMIC_SEQ_CST), ring->used_idx, old);
+        interrupt = vring_need_event(__atomic_load_n(&ring->avail->ring[ring->size], __ATOMIC_SEQ_CST),
+                                     ring->used_idx, old);
     else
         interrupt = !(__atomic_load_n(&ring->avail->flags, __ATOMIC_SEQ_CST) & VRING_AVAIL_F_NO_INTERRUPT);
     if (interrupt)
@@ -179,7 +180,8 @@ static bool serve_ring(struct fake_server *server, struct ring *ring)
         /* A polling server asks for no kicks. */
         if (server->features >> VIRTIO_RING_F_EVENT_IDX & 1)
             __atomic_store_n((uint16_t *)&ring->used->ring[ring->size],
-                             (uint16_t)(server->options.busy_poll ? ring->next + 0x8000 : ring->next), __ATOMIC_SEQ_CST);
+                             (uint16_t)(server->options.busy_poll ? ring->next + 0x8000 : ring->next),
+                             __ATOMIC_SEQ_CST);
     }
     return true;
 }
@@ -223,10 +225,23 @@ struct PACKED message {
     } header;
     union PACKED {
         uint64_t u64;
-        struct PACKED { uint32_t index, num; } state;
-        struct PACKED { uint32_t index, flags; uint64_t desc, used, avail, log; } addr;
-        struct PACKED { uint32_t count, padding; struct PACKED { uint64_t guest, size, user, offset; } regions[REGIONS]; } memory;
-        struct PACKED { uint32_t offset, size, flags; uint8_t bytes[256]; } config;
+        struct PACKED {
+            uint32_t index, num;
+        } state;
+        struct PACKED {
+            uint32_t index, flags;
+            uint64_t desc, used, avail, log;
+        } addr;
+        struct PACKED {
+            uint32_t count, padding;
+            struct PACKED {
+                uint64_t guest, size, user, offset;
+            } regions[REGIONS];
+        } memory;
+        struct PACKED {
+            uint32_t offset, size, flags;
+            uint8_t bytes[256];
+        } config;
         uint8_t bytes[512];
     };
 };
@@ -268,16 +283,22 @@ static bool serve_message(struct fake_server *server)
 {
     struct message message = { 0 };
     int fds[REGIONS];
-    union { struct cmsghdr align; char bytes[CMSG_SPACE(sizeof(fds))]; } control;
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(fds))];
+    } control;
     struct iovec part = { &message.header, sizeof(message.header) };
-    struct msghdr header = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes,
+    struct msghdr header = { .msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
                              .msg_controllen = sizeof(control.bytes) };
     if (recvmsg(server->fd, &header, MSG_WAITALL) != sizeof(message.header))
         return false;
     struct cmsghdr *c = CMSG_FIRSTHDR(&header);
     if (c)
         memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
-    if (message.header.size && recv(server->fd, message.bytes, message.header.size, MSG_WAITALL) != message.header.size)
+    if (message.header.size &&
+        recv(server->fd, message.bytes, message.header.size, MSG_WAITALL) != message.header.size)
         return false;
 
     bool strike = message.header.request == server->options.fault_request;
@@ -285,30 +306,58 @@ static bool serve_message(struct fake_server *server)
         return false;
     struct ring *ring = &server->rings[message.state.index % RINGS];
     switch (message.header.request) {
-    case 1: message.u64 = server->options.features; return answer(server, &message, 8);
-    case 2: server->features = message.u64; break;
-    case 5: map_regions(server, &message, fds); break;
-    case 8: ring->size = message.state.num; break;
+    case 1:
+        message.u64 = server->options.features;
+        return answer(server, &message, 8);
+    case 2:
+        server->features = message.u64;
+        break;
+    case 5:
+        map_regions(server, &message, fds);
+        break;
+    case 8:
+        ring->size = message.state.num;
+        break;
     case 9:
         ring->desc = at_user(server, message.addr.desc);
         ring->used = at_user(server, message.addr.used);
         ring->avail = at_user(server, message.addr.avail);
         ring->used_idx = ring->used->idx;
         break;
-    case 10: ring->next = message.state.num; break;
+    case 10:
+        ring->next = message.state.num;
+        break;
     case 11:
         if (!serve_ring(server, ring))
             return false;
         message.state.num = ring->next;
         stop_ring(ring);
         return answer(server, &message, 8);
-    case 12: close_fd(&ring->kick_fd); ring->kick_fd = fds[0]; server->seen.start_count++; break;
-    case 13: close_fd(&ring->call_fd); ring->call_fd = fds[0]; break;
-    case 14: close_fd(&ring->err_fd); ring->err_fd = fds[0]; break;
-    case 15: message.u64 = server->options.protocol_features; return answer(server, &message, 8);
-    case 16: server->protocol_features = message.u64; break;
-    case 17: message.u64 = server->options.queue_count; return answer(server, &message, 8);
-    case 18: ring->enabled = message.state.num; break;
+    case 12:
+        close_fd(&ring->kick_fd);
+        ring->kick_fd = fds[0];
+        server->seen.start_count++;
+        break;
+    case 13:
+        close_fd(&ring->call_fd);
+        ring->call_fd = fds[0];
+        break;
+    case 14:
+        close_fd(&ring->err_fd);
+        ring->err_fd = fds[0];
+        break;
+    case 15:
+        message.u64 = server->options.protocol_features;
+        return answer(server, &message, 8);
+    case 16:
+        server->protocol_features = message.u64;
+        break;
+    case 17:
+        message.u64 = server->options.queue_count;
+        return answer(server, &message, 8);
+    case 18:
+        ring->enabled = message.state.num;
+        break;
     case 24: {
         struct virtio_blk_config config = { .capacity = server->options.capacity_sectors,
                                             .blk_size = server->options.blk_size,
@@ -316,7 +365,8 @@ static bool serve_message(struct fake_server *server)
         memcpy(message.config.bytes, &config, MIN(message.config.size, sizeof(config)));
         return answer(server, &message, 12 + message.config.size);
     }
-    default: break;
+    default:
+        break;
     }
     if (!(server->features >> 30 & 1))
         ring->enabled = true;
@@ -342,7 +392,8 @@ static bool turn(struct fake_server *server, bool *stop_out)
         return false;
     for (unsigned i = 0; i < RINGS; i++) {
         eventfd_t count;
-        if (server->rings[i].kick_fd >= 0 && server->rings[i].kick_fd == fds[2 + i].fd && fds[2 + i].revents) {
+        if (server->rings[i].kick_fd >= 0 && server->rings[i].kick_fd == fds[2 + i].fd &&
+            fds[2 + i].revents) {
             (void)eventfd_read(server->rings[i].kick_fd, &count);
             server->seen.kick_count++;
             server->rings[i].kicked = true;

@@ -12,25 +12,25 @@
 enum fake_fault {
     FAULT_NONE,
     /* At message fault_request: */
-    FAULT_REFUSE,     /* acknowledge with an error */
-    FAULT_NO_ANSWER,  /* do not answer */
-    FAULT_CLOSE,      /* close the connection */
-    FAULT_SHORT,      /* answer 4 bytes too few */
-    FAULT_OTHER,      /* answer another message */
-    FAULT_HUGE,       /* announce more payload than any message has */
+    FAULT_REFUSE,    /* acknowledge with an error */
+    FAULT_NO_ANSWER, /* do not answer */
+    FAULT_CLOSE,     /* close the connection */
+    FAULT_SHORT,     /* answer 4 bytes too few */
+    FAULT_OTHER,     /* answer another message */
+    FAULT_HUGE,      /* announce more payload than any message has */
     /* At request fault_after: */
-    FAULT_SILENT,        /* complete nothing any more */
-    FAULT_VANISH,        /* close the connection in the middle of a run */
-    FAULT_TWICE,         /* complete one request twice */
-    FAULT_RUNAWAY,       /* move the used index far ahead */
-    FAULT_UNKNOWN_ID,    /* complete a descriptor that begins no request */
-    FAULT_RING_ERROR,    /* write the error eventfd */
-    FAULT_NO_STATUS,     /* complete without writing the status byte */
-    FAULT_LOST_WRITE,    /* acknowledge one write without doing it */
-    FAULT_MISPLACED,     /* write one block's data one block further */
-    FAULT_TORN,          /* write only the first sector of one block */
-    FAULT_IO_ERROR,      /* answer one request with VIRTIO_BLK_S_IOERR */
-    FAULT_FORGET,        /* take one request and never complete it, but count it in GET_VRING_BASE */
+    FAULT_SILENT,     /* complete nothing any more */
+    FAULT_VANISH,     /* close the connection in the middle of a run */
+    FAULT_TWICE,      /* complete one request twice */
+    FAULT_RUNAWAY,    /* move the used index far ahead */
+    FAULT_UNKNOWN_ID, /* complete a descriptor that begins no request */
+    FAULT_RING_ERROR, /* write the error eventfd */
+    FAULT_NO_STATUS,  /* complete without writing the status byte */
+    FAULT_LOST_WRITE, /* acknowledge one write without doing it */
+    FAULT_MISPLACED,  /* write one block's data one block further */
+    FAULT_TORN,       /* write only the first sector of one block */
+    FAULT_IO_ERROR,   /* answer one request with VIRTIO_BLK_S_IOERR */
+    FAULT_FORGET,     /* take one request and never complete it, but count it in GET_VRING_BASE */
 };
 
 struct fake_options {

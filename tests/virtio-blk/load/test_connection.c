@@ -79,7 +79,10 @@ static void test_connect_failures(void **state)
     char long_path[200];
     memset(long_path, 'x', sizeof(long_path) - 1);
     long_path[sizeof(long_path) - 1] = '\0';
-    const struct { const char *path; const char *words; } cases[] = {
+    const struct {
+        const char *path;
+        const char *words;
+    } cases[] = {
         { "/nonexistent/socket", "is the server running" },
         { "/dev/null", "is the server running" },
         { long_path, "use a shorter path" },

@@ -28,8 +28,15 @@ static struct case_options case_defaults(void)
 {
     return (struct case_options){
         .fake = fake_defaults,
-        .load = { .queue_count = 2, .queue_size = 64, .iodepth = 16, .block_bytes = 4096, .indirect = true,
-                  .event_idx = true, .reply_ack = true, .protocol_features = true, .drain = true,
+        .load = { .queue_count = 2,
+                  .queue_size = 64,
+                  .iodepth = 16,
+                  .block_bytes = 4096,
+                  .indirect = true,
+                  .event_idx = true,
+                  .reply_ack = true,
+                  .protocol_features = true,
+                  .drain = true,
                   .timeout_ns = 20000000000ull },
         .requests = 5000,
     };
@@ -45,7 +52,8 @@ static bool next(struct load_worker *worker, uint16_t slot)
     if (state->left == 0)
         return false;
     state->left--;
-    fe_queue_prepare(worker->queue, slot, VIRTIO_BLK_T_IN, random_below(&worker->random, 1024) * 8, 4096, FE_FROM_DEVICE);
+    fe_queue_prepare(worker->queue, slot, VIRTIO_BLK_T_IN, random_below(&worker->random, 1024) * 8, 4096,
+                     FE_FROM_DEVICE);
     return true;
 }
 
@@ -69,8 +77,12 @@ static uint64_t run(const struct case_options *options, enum load_outcome *outco
     if (fe_open(fe) < 0)
         fail_msg("%s", fe_error(fe));
     struct load_engine *engine = load_engine_create(fe, &load);
-    struct load_job job = { .next = next, .done = done, .title = "test", .restarts = options->restarts,
-                            .request_count = options->requests * load.queue_count, .runtime_ns = options->runtime_ns };
+    struct load_job job = { .next = next,
+                            .done = done,
+                            .title = "test",
+                            .restarts = options->restarts,
+                            .request_count = options->requests * load.queue_count,
+                            .runtime_ns = options->runtime_ns };
     for (unsigned i = 0; i < load.queue_count; i++) {
         states[i].left = options->requests;
         load_engine_worker(engine, i)->state = &states[i];
@@ -125,7 +137,10 @@ static void test_runtime_ends_a_run(void **state)
 
 static void test_faults_of_the_server(void **state)
 {
-    const struct { enum fake_fault fault; const char *words, *or_words; } cases[] = {
+    const struct {
+        enum fake_fault fault;
+        const char *words, *or_words;
+    } cases[] = {
         { FAULT_VANISH, "closed the connection during the run" },
         /* Noticed at once, or at the end if each time the request had just been issued again. */
         { FAULT_TWICE, "in flight", "completed more often than taken" },

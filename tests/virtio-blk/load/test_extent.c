@@ -19,7 +19,8 @@ static struct fe_info info;
 static int reset(void **state)
 {
     options = (struct load_options){ .socket_path = (char *)"/s", .block_bytes = 4096, .queue_count = 2 };
-    info = (struct fe_info){ .config_known = true, .features = 1ull << VIRTIO_BLK_F_BLK_SIZE,
+    info = (struct fe_info){ .config_known = true,
+                             .features = 1ull << VIRTIO_BLK_F_BLK_SIZE,
                              .config = { .capacity = 100, .blk_size = 512 } };
     return 0;
 }

@@ -44,7 +44,9 @@ static void teardown(struct fixture *fixture)
     free(fixture->memory);
 }
 
-static const struct fe_queue_layout small = { .size = 16, .slot_count = 4, .slot_bytes = 8192, .indirect = true, .event_idx = true };
+static const struct fe_queue_layout small = {
+    .size = 16, .slot_count = 4, .slot_bytes = 8192, .indirect = true, .event_idx = true
+};
 
 static void *at(struct fixture *fixture, uint64_t guest_addr)
 {
@@ -104,7 +106,8 @@ static void test_indirect_chain(void **state)
 
     /* The same slot as a read, then as a flush: everything that changes is changed. */
     fe_queue_prepare(&f.queue, slot, VIRTIO_BLK_T_IN, 78, 512, FE_FROM_DEVICE);
-    assert_desc(&table[1], fe_queue_guest_addr(&f.queue, s->data), 512, VRING_DESC_F_NEXT | VRING_DESC_F_WRITE);
+    assert_desc(&table[1], fe_queue_guest_addr(&f.queue, s->data), 512,
+                VRING_DESC_F_NEXT | VRING_DESC_F_WRITE);
     assert_int_equal(head->len, 3 * sizeof(struct vring_desc));
     fe_queue_prepare(&f.queue, slot, VIRTIO_BLK_T_FLUSH, 0, 0, FE_TO_DEVICE);
     assert_desc(&table[1], fe_queue_guest_addr(&f.queue, s->status), 1, VRING_DESC_F_WRITE);
@@ -247,11 +250,16 @@ static void test_wake_ends_a_wait(void **state)
 
 static void test_lies_in_the_used_ring(void **state)
 {
-    const struct { uint32_t heads[2]; unsigned count; unsigned jump; const char *words; } lies[] = {
+    const struct {
+        uint32_t heads[2];
+        unsigned count;
+        unsigned jump;
+        const char *words;
+    } lies[] = {
         { { 99 }, 1, 0, "begins no request" },
-        { { 15 }, 1, 0, "begins no request" },    /* in the table, but no slot's head */
+        { { 15 }, 1, 0, "begins no request" }, /* in the table, but no slot's head */
         { { 3 }, 1, 0, "not in flight" },
-        { { 0, 0 }, 2, 0, "not in flight" },      /* one request twice */
+        { { 0, 0 }, 2, 0, "not in flight" }, /* one request twice */
         { { 0 }, 1, 100, "ran ahead" },
     };
     for (unsigned i = 0; i < G_N_ELEMENTS(lies); i++) {

@@ -124,7 +124,12 @@ static void test_restart_goes_on_where_it_stopped(void **state)
 
 static void test_faults_in_messages(void **state)
 {
-    const struct { enum fake_fault fault; uint32_t request; int error; const char *words; } cases[] = {
+    const struct {
+        enum fake_fault fault;
+        uint32_t request;
+        int error;
+        const char *words;
+    } cases[] = {
         { FAULT_NO_ANSWER, WIRE_GET_FEATURES, -ETIMEDOUT, "does not answer GET_FEATURES" },
         { FAULT_CLOSE, WIRE_GET_FEATURES, -ECONNRESET, "closed the connection at GET_FEATURES" },
         { FAULT_SHORT, WIRE_GET_FEATURES, -EPROTO, "has 4 bytes instead of 8" },
@@ -150,7 +155,8 @@ static void test_faults_in_messages(void **state)
         if (rc == 0)
             rc = fe_stop(fe);
         if (rc != cases[i].error || !strstr(fe_error(fe), cases[i].words))
-            fail_msg("case %u: %d '%s' instead of %d '%s'", i, rc, fe_error(fe), cases[i].error, cases[i].words);
+            fail_msg("case %u: %d '%s' instead of %d '%s'", i, rc, fe_error(fe), cases[i].error,
+                     cases[i].words);
         assert_ptr_equal(strstr(fe_error(fe), fake_path(server)), fe_error(fe)); /* names the object first */
         assert_null(strchr(fe_error(fe), '\n'));
         finish(server, fe);
@@ -159,7 +165,11 @@ static void test_faults_in_messages(void **state)
 
 static void test_what_cannot_be_agreed(void **state)
 {
-    const struct { uint64_t without; unsigned queues, slots, bytes, segment; const char *words; } cases[] = {
+    const struct {
+        uint64_t without;
+        unsigned queues, slots, bytes, segment;
+        const char *words;
+    } cases[] = {
         { 1ull << 32, 1, 32, 4096, 0, "no VIRTIO_F_VERSION_1" },
         { 0, 5, 32, 4096, 0, "use --queues=4 or fewer" },
         { 0, 1, 129, 4096, 0, "use --iodepth=128" },

@@ -37,7 +37,8 @@ static void test_percentiles_against_sorted_values(void **state)
         uint64_t found = histogram_percentile(histogram, percent);
         double difference = fabs((double)found - (double)exact);
         if (difference > 0.01 * (double)exact)
-            fail_msg("%.2f %%: %llu instead of %llu", percent, (unsigned long long)found, (unsigned long long)exact);
+            fail_msg("%.2f %%: %llu instead of %llu", percent, (unsigned long long)found,
+                     (unsigned long long)exact);
     }
     assert_int_equal(histogram_min(histogram), values[0]);
     assert_int_equal(histogram_max(histogram), values[COUNT - 1]);
@@ -108,8 +109,10 @@ static void test_merge_equals_adding_all_to_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_percentiles_against_sorted_values), cmocka_unit_test(test_every_magnitude_has_a_bucket),
-        cmocka_unit_test(test_moments),                           cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_percentiles_against_sorted_values),
+        cmocka_unit_test(test_every_magnitude_has_a_bucket),
+        cmocka_unit_test(test_moments),
+        cmocka_unit_test(test_empty),
         cmocka_unit_test(test_merge_equals_adding_all_to_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

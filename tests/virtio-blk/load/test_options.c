@@ -31,12 +31,20 @@ static void assert_usage(const char *line, const char *words)
 
 static void test_sizes(void **state)
 {
-    const struct { const char *text; uint64_t bytes; } good[] = {
-        { "0", 0 }, { "512", 512 }, { "4K", 4096 }, { "4k", 4096 }, { "1M", 1 << 20 }, { "3G", 3ull << 30 },
+    const struct {
+        const char *text;
+        uint64_t bytes;
+    } good[] = {
+        { "0", 0 },
+        { "512", 512 },
+        { "4K", 4096 },
+        { "4k", 4096 },
+        { "1M", 1 << 20 },
+        { "3G", 3ull << 30 },
         { "17179869183G", 17179869183ull << 30 },
     };
-    const char *const bad[] = { "", "K", "-1", "+1", " 1", "1 K", "4KB", "4T", "0x10", "1.5K", "17179869184G",
-                                "99999999999999999999" };
+    const char *const bad[] = { "",    "K",  "-1",   "+1",   " 1",           "1 K",
+                                "4KB", "4T", "0x10", "1.5K", "17179869184G", "99999999999999999999" };
     uint64_t bytes;
     for (unsigned i = 0; i < G_N_ELEMENTS(good); i++) {
         assert_true(options_parse_size(good[i].text, &bytes));
@@ -65,10 +73,14 @@ static void test_all_values_arrive(void **state)
 {
     struct load_options options;
     char *problem = NULL;
-    assert_int_equal(parse(&options, "vblk-load --socket-path=/s --rw=randrw --rwmixread=30 --bs=8K --iodepth=7 --queues=3 "
-                                     "--queue-size=64 --runtime=1.5 --size=1G --offset=1M --number-ios=99 --seed=5 --poll "
-                                     "--json --cpu=1 --restarts=2 --no-drain --hold=0.5 --timeout=2 --segment-size=4K "
-                                     "--no-indirect --no-event-idx --no-reply-ack", &problem), OPTIONS_RUN);
+    assert_int_equal(
+        parse(&options,
+              "vblk-load --socket-path=/s --rw=randrw --rwmixread=30 --bs=8K --iodepth=7 --queues=3 "
+              "--queue-size=64 --runtime=1.5 --size=1G --offset=1M --number-ios=99 --seed=5 --poll "
+              "--json --cpu=1 --restarts=2 --no-drain --hold=0.5 --timeout=2 --segment-size=4K "
+              "--no-indirect --no-event-idx --no-reply-ack",
+              &problem),
+        OPTIONS_RUN);
     assert_int_equal(options.command, LOAD_RUN);
     assert_string_equal(options.socket_path, "/s");
     assert_true(options.random && options.poll && options.json && !options.drain);
@@ -138,8 +150,10 @@ static void test_bad_values_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),    cmocka_unit_test(test_cpus),
-        cmocka_unit_test(test_defaults), cmocka_unit_test(test_all_values_arrive),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_cpus),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_all_values_arrive),
         cmocka_unit_test(test_bad_values_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,9 +20,21 @@ static struct load_options options;
 static int setup(void **state)
 {
     options = (struct load_options){
-        .command = LOAD_VERIFY, .queue_count = 2, .queue_size = 64, .iodepth = 8, .block_bytes = 4096, .seed = 1,
-        .indirect = true, .event_idx = true, .reply_ack = true, .protocol_features = true, .drain = true,
-        .timeout_ns = 20000000000ull, .passes = 2, .write_phase = true, .read_phase = true,
+        .command = LOAD_VERIFY,
+        .queue_count = 2,
+        .queue_size = 64,
+        .iodepth = 8,
+        .block_bytes = 4096,
+        .seed = 1,
+        .indirect = true,
+        .event_idx = true,
+        .reply_ack = true,
+        .protocol_features = true,
+        .drain = true,
+        .timeout_ns = 20000000000ull,
+        .passes = 2,
+        .write_phase = true,
+        .read_phase = true,
         .cpus = g_array_new(FALSE, FALSE, sizeof(unsigned)),
     };
     return 0;
@@ -63,8 +75,8 @@ static void test_good_server(void **state)
 
 static void test_one_broken_promise(void **state)
 {
-    const enum fake_fault faults[] = { FAULT_LOST_WRITE, FAULT_MISPLACED, FAULT_TORN, FAULT_IO_ERROR, FAULT_NO_STATUS,
-                                       FAULT_VANISH };
+    const enum fake_fault faults[] = { FAULT_LOST_WRITE, FAULT_MISPLACED, FAULT_TORN,
+                                       FAULT_IO_ERROR,   FAULT_NO_STATUS, FAULT_VANISH };
     for (unsigned i = 0; i < G_N_ELEMENTS(faults); i++)
         if (verify_against(faults[i], NULL) != EXIT_FAILED)
             fail_msg("fault %d was not noticed", faults[i]);
