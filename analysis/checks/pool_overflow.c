@@ -17,8 +17,9 @@ struct totals {
     uint64_t misses, overflows;
 };
 
+/* Between two rounds of samples; the second round tells what happened in it. */
 struct window {
-    int64_t begin_ns;
+    int64_t begin_ns, end_ns;
     uint64_t misses, overflows; /* by the samples' totals */
     uint64_t events, dropped;   /* by the events */
 };
@@ -26,8 +27,8 @@ struct window {
 struct overflow {
     struct check_env *env;
     GHashTable *threads; /* tid -> struct totals */
-    bool any_round;
-    struct window window;
+    struct window window; /* ends with the round that is being read */
+    struct window next;   /* since then: events only */
     /* the current stretch of windows that count */
     int64_t stretch_begin_ns, stretch_end_ns;
     uint64_t stretch_seconds, stretch_batches, stretch_misses;
@@ -82,10 +83,10 @@ static void tell_stretch(struct overflow *overflow)
                      process->global_pool.fields.rt_pool_global_sample.global_max);
 }
 
-static void close_window(struct overflow *overflow, int64_t now_ns)
+static void close_window(struct overflow *overflow)
 {
     const struct window *window = &overflow->window;
-    const uint64_t seconds = (uint64_t)MAX((now_ns - window->begin_ns + SECOND / 2) / SECOND, 1);
+    const uint64_t seconds = (uint64_t)MAX((window->end_ns - window->begin_ns + SECOND / 2) / SECOND, 1);
     const uint64_t batches = MAX(window->overflows, window->events);
     const uint64_t dropped = MAX(window->dropped, window->overflows * batch_of(overflow->env->process));
 
@@ -102,7 +103,7 @@ static void close_window(struct overflow *overflow, int64_t now_ns)
     overflow->stretch_seconds += seconds;
     overflow->stretch_batches += batches;
     overflow->stretch_misses += window->misses;
-    overflow->stretch_end_ns = now_ns;
+    overflow->stretch_end_ns = window->end_ns;
     overflow->dropped_max = MAX(overflow->dropped_max, dropped / seconds);
 }
 
@@ -113,15 +114,15 @@ static void sampled(struct overflow *overflow, const struct event *event)
                                 event->fields.rt_pool_local_sample.overflows };
     struct totals *before = g_hash_table_lookup(overflow->threads, (void *)(uintptr_t)tid);
 
-    /* A round of samples, one for each thread, comes at once; a baseline just before adds to its window. */
-    if (!overflow->any_round) {
-        overflow->any_round = true;
-        overflow->window.begin_ns = event->time_ns;
-    } else if (event->time_ns - overflow->window.begin_ns > SECOND / 2) {
-        if (overflow->window.misses || overflow->window.overflows || overflow->window.events ||
-            overflow->stretch_seconds)
-            close_window(overflow, event->time_ns);
-        overflow->window = (struct window){ .begin_ns = event->time_ns };
+    /* A round of samples, one for each thread, comes at once; a baseline just before or after belongs to it. */
+    if (!overflow->window.end_ns) {
+        overflow->window.begin_ns = overflow->window.end_ns = event->time_ns;
+    } else if (event->time_ns - overflow->window.end_ns > SECOND / 2) {
+        close_window(overflow);
+        overflow->next.begin_ns = overflow->window.end_ns;
+        overflow->next.end_ns = event->time_ns;
+        overflow->window = overflow->next;
+        overflow->next = (struct window){ 0 };
     }
     if (!before) {
         before = g_new0(struct totals, 1);
@@ -142,8 +143,8 @@ static void on_event(void *state, const struct occurrence *what)
 
     switch (event->id) {
     case EVENT_rt_pool_overflow:
-        overflow->window.events++;
-        overflow->window.dropped += event->fields.rt_pool_overflow.dropped;
+        overflow->next.events++;
+        overflow->next.dropped += event->fields.rt_pool_overflow.dropped;
         break;
     case EVENT_rt_process_vma_sample:
         overflow->live_max = MAX(overflow->live_max, event->fields.rt_process_vma_sample.live_count);
@@ -171,6 +172,7 @@ static void finish(void *state)
     struct finding *finding;
     uint64_t global_max, suggestion;
 
+    close_window(overflow);
     tell_stretch(overflow);
     finding = overflow->finding;
     if (!finding)

@@ -9,6 +9,32 @@
 
 #include <cmocka.h>
 
+const char feed_baseline[] =
+    "1.00 19@3 rt_process:baseline_begin serial=1\n"
+    "1.01 19@3 rt_process:info version=1 max_map_count=10000 batch_size=128 mappings_per_1000_stacks=2000\n"
+    "1.02 19@3 rt_loop:create loop_id=2 name=main thread_id=11\n"
+    "1.02 19@3 rt_loop:create loop_id=3 name=iothread0 thread_id=12\n"
+    "1.02 19@3 rt_loop:create loop_id=4 name=iothread1 thread_id=13\n"
+    "1.03 19@3 rt_loop:fd_attach loop_id=2 handler_id=1 fd=10 role=1\n"
+    "1.03 19@3 rt_loop:fd_attach loop_id=3 handler_id=2 fd=11 role=1\n"
+    "1.03 19@3 rt_loop:fd_attach loop_id=3 handler_id=7 fd=30 role=2 device_id=5 queue_index=0\n"
+    "1.03 19@3 rt_loop:fd_attach loop_id=3 handler_id=8 fd=31 role=2 device_id=5 queue_index=1\n"
+    "1.04 19@3 vblk_dataplane:device_create device_id=5 name=disk queue_count=2 backend=null\n"
+    "1.04 19@3 vhost_user:connect device_id=5 fd=9\n"
+    "1.05 19@3 vblk_dataplane:state device_id=5 old_state=2 new_state=2\n"
+    "1.06 19@3 vblk_dataplane:notifier_assign device_id=5 queue_index=0 fd=30\n"
+    "1.06 19@3 vblk_dataplane:notifier_assign device_id=5 queue_index=1 fd=31\n"
+    "1.07 19@3 vblk_dataplane:loop_change device_id=5 queue_index=0 old_loop_id=3 new_loop_id=3\n"
+    "1.07 19@3 vblk_dataplane:loop_change device_id=5 queue_index=1 old_loop_id=3 new_loop_id=3\n"
+    "1.08 19@3 vblk_dataplane:notifier_attach device_id=5 queue_index=0 fd=30 loop_id=3\n"
+    "1.08 19@3 vblk_dataplane:notifier_attach device_id=5 queue_index=1 fd=31 loop_id=3\n"
+    "1.09 19@3 rt_pool:local_sample thread_id=11 name=vblkd\n"
+    "1.10 19@3 rt_process:baseline_end serial=1\n"
+    /* every thread is seen on a processor of its own */
+    "1.20 11@0 vhost_user:message device_id=5 request=1\n"
+    "1.20 12@1 vblk_queue:sample device_id=5 queue_index=0\n"
+    "1.20 13@2 vblk_queue:sample device_id=6 queue_index=0\n";
+
 struct feed {
     struct analysis *analysis;
     unsigned streams[FEED_CPUS];
@@ -239,6 +265,11 @@ json_t *feed_finding(struct feed *f, const char *id)
 json_t *feed_report(struct feed *f)
 {
     return f->report;
+}
+
+struct analysis *feed_analysis(struct feed *f)
+{
+    return f->analysis;
 }
 
 int feed_status(const struct feed *f)

@@ -24,6 +24,13 @@
 #define FEED_ALL_SETS 0x1fu
 #define FEED_CORE_ONLY (1u << SET_CORE)
 
+/**
+ * From 1 to 1.1 s: a whole baseline of one process: loops main (2, thread 11) and iothread0 (3, thread 12) and iothread1 (4,
+ * thread 13), device 5 "disk", started, with queue 0 (descriptor 30, handler 7) and queue 1 (31, handler 8) in
+ * iothread0. The sampler is thread 19 on processor 3.
+ */
+extern const char feed_baseline[];
+
 struct feed;
 
 /** @sets: bits of enum event_set that are declared. */
@@ -47,6 +54,8 @@ const char *feed_skipped(struct feed *feed);
 json_t *feed_finding(struct feed *feed, const char *id);
 json_t *feed_report(struct feed *feed);
 int feed_status(const struct feed *feed);
+
+struct analysis *feed_analysis(struct feed *feed);
 
 /** Values out of JSON; a missing key fails the test. */
 const char *json_text_of(json_t *object, const char *key);
