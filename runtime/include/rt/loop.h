@@ -35,10 +35,17 @@ enum rt_fd_role {
 /** 0 or -errno (epoll or eventfd could not be made). Thread: any. Trace: rt_loop:create. */
 int rt_loop_create(const char *name, struct rt_loop **loop_out);
 
-/** No thread may be inside it, no handler of others attached (assert). NULL is fine. Trace: rt_loop:destroy. */
+/**
+ * Destroy a loop that no thread runs, or the calling thread does. NULL is fine.
+ *
+ * Thread:    any, when no other thread is inside a call on this loop: also not on the way out of one whose work
+ *            has run already. A worker that posts its last result must be joined first.
+ * Ownership: handlers that are still attached are detached; what was posted and not run is freed, not run.
+ * Trace:     rt_loop:destroy.
+ */
 void rt_loop_destroy(struct rt_loop *loop);
 
-/** The calling thread runs this loop from now on. Trace: rt_loop:create again, with the thread's id. */
+/** The calling thread, and no other, runs this loop from now on. Trace: rt_loop:create again, with the thread's id. */
 void rt_loop_bind(struct rt_loop *loop);
 
 /** The loop bound to this thread, or NULL. */
@@ -48,14 +55,20 @@ const char *rt_loop_name(const struct rt_loop *loop);
 uint32_t rt_loop_id(const struct rt_loop *loop);
 
 /**
- * One pass: poll or wait, accept, dispatch handlers, run published work, run expired timers.
+ * One pass: poll or wait, accept, dispatch handlers, run published work, run expired timers. What these queue is
+ * left to the next pass.
  *
  * Returns:   whether anything made progress. With @may_block it returns after the first progress or notify.
- * Thread:    the loop's. May nest (a callback that waits for something), not from inside a coroutine.
+ * Thread:    the loop's. May nest (a callback that waits for something), not from inside a coroutine, nor from
+ *            poll, poll_begin and poll_end. A nested pass goes on with what the outer one had not yet dispatched.
+ *            Handlers whose callback is on the stack are left alone: callbacks of one handler do not nest, so a
+ *            callback must not wait for its own descriptor.
+ * Trace:     rt_loop:poll_begin, poll_end, poll_adjust, notify_me, wait_begin, wait_end, notify_accept,
+ *            fd_dispatch, work_run, hog.
  */
 bool rt_loop_pass(struct rt_loop *loop, bool may_block);
 
-/** Run passes until rt_loop_quit(). Quit is sticky and may come from any thread. */
+/** Run passes until rt_loop_quit(). Quit is sticky and may come from any thread; it does not wait for posted work. */
 void rt_loop_run(struct rt_loop *loop);
 void rt_loop_quit(struct rt_loop *loop);
 
@@ -69,8 +82,10 @@ void rt_loop_quit(struct rt_loop *loop);
  * poll_ready: poll said yes; do the work. Returns whether something was consumed.
  * poll_begin, poll_end: (may be NULL) busy polling starts or stops for this handler: e.g. turn the driver's
  *             notifications off and on. poll_end returns whether work slipped in meanwhile: then the loop
- *             calls poll_ready instead of blocking. A handler attached in the middle of polling gets
- *             poll_begin only with the next polling phase; one that is detached inside a phase gets poll_end first.
+ *             calls poll_ready instead of blocking. They enclose a phase of many passes: it ends when the loop
+ *             is about to block. A handler attached in the middle of polling gets poll_begin with the next
+ *             pass that polls; one that is detached inside a phase gets poll_end first, in the thread that
+ *             detaches, and what slipped in is then for its owner to find.
  */
 struct rt_fd_callbacks {
     bool (*ready)(void *opaque);
@@ -83,21 +98,25 @@ struct rt_fd_callbacks {
 /**
  * Watch @fd for reading in @loop.
  *
- * Returns:   0 and the handler, or -errno of epoll_ctl. Level-triggered.
+ * Returns:   0 and the handler, or -errno of epoll_ctl (-EEXIST: this loop watches it already; -EPERM: not a
+ *            descriptor that can be waited for, such as a regular file). Level-triggered.
  * Thread:    any. Callbacks run in the loop's thread, perhaps before this returns.
  * Ownership: the handler belongs to the loop until rt_loop_detach_fd(); the fd stays the caller's, who must
  *            detach *before* closing it: a closed descriptor can stay in epoll for ever (see README).
- * Trace:     rt_loop:fd_attach, under the loop's registry lock.
+ * Trace:     rt_loop:fd_attach, under the loop's registry lock, before the first dispatch.
  */
-int rt_loop_attach_fd(struct rt_loop *loop, int fd, enum rt_fd_role role, uint32_t device_id, uint16_t queue_index,
-                      const struct rt_fd_callbacks *callbacks, void *opaque, struct rt_handler **handler_out);
+int rt_loop_attach_fd(struct rt_loop *loop, int fd, enum rt_fd_role role, uint32_t device_id,
+                      uint16_t queue_index, const struct rt_fd_callbacks *callbacks, void *opaque,
+                      struct rt_handler **handler_out);
 
 /**
  * Stop watching. When it returns no callback of this handler runs any more and none will, unless the caller
- * *is* such a callback. Idempotent effects end here: the handler is freed.
+ * *is* such a callback (or a pass nested in it). The handler is freed; once is enough.
  *
- * Thread:    any. From another thread it may wait for a callback in progress: hold no lock that one takes.
- * Trace:     rt_loop:fd_detach.
+ * Thread:    any. In the loop's thread it never waits. In another thread it waits for a callback in progress:
+ *            hold no lock that this callback takes, and do not let it wait for you (rt_loop_call() from inside
+ *            the callback to a thread that detaches it is a deadlock). Costs some microseconds there.
+ * Trace:     rt_loop:fd_detach, under the loop's registry lock, when nothing runs any more.
  */
 void rt_loop_detach_fd(struct rt_handler *handler);
 
@@ -105,20 +124,27 @@ uint64_t rt_handler_id(const struct rt_handler *handler);
 
 /* ---- work from any thread ---- */
 
-/** Run fn(opaque) once in the loop's thread. Thread: any. Returns -ENOMEM or 0. Trace: rt_loop:publish, notify. */
+/**
+ * Run fn(opaque) once in the loop's thread, in the order of posts.
+ *
+ * Returns:   0 or -ENOMEM.
+ * Thread:    any.
+ * Trace:     rt_loop:publish (kind bottom_half) and notify; nothing in the loop's own thread, which need not be woken.
+ */
 int rt_loop_post(struct rt_loop *loop, void (*fn)(void *opaque), void *opaque);
 
 /**
  * Run fn(opaque) in the loop's thread and return when it is done. In the loop's own thread: a plain call.
- * The loop must be running in another thread. Blocks the calling thread.
+ * The loop must be running in another thread, which must not wait for the caller. Blocks the calling thread.
  */
 void rt_loop_call(struct rt_loop *loop, void (*fn)(void *opaque), void *opaque);
 
-/** A bottom half: work that is scheduled many times and runs once per pass. Schedule: any thread, no allocation. */
+/** A bottom half: work that is scheduled many times and runs once per pass. Create: NULL without memory. Schedule and
+ * cancel: any thread, no allocation; cancelling does not wait for a run in progress. Traced as rt_loop_post(). */
 struct rt_bh *rt_bh_create(struct rt_loop *loop, void (*fn)(void *opaque), void *opaque);
 void rt_bh_schedule(struct rt_bh *bh);
 void rt_bh_cancel(struct rt_bh *bh);
-/** Loop's thread, or when its loop does not run. NULL is fine. */
+/** Loop's thread (also inside fn), or when its loop does not run. Scheduled, it does not run any more. NULL is fine. */
 void rt_bh_destroy(struct rt_bh *bh);
 
 /* ---- timers ---- */
@@ -127,22 +153,32 @@ void rt_bh_destroy(struct rt_bh *bh);
 int64_t rt_clock_ns(void);
 
 struct rt_timer;
+/** NULL without memory. Thread: any. */
 struct rt_timer *rt_timer_create(struct rt_loop *loop, void (*fn)(void *opaque), void *opaque);
-/** (Re-)arm for an absolute deadline. Thread: any; from another thread it publishes kind timer and notifies. */
+/**
+ * Run fn(opaque) once, in the loop's thread, when rt_clock_ns() has reached @deadline_ns; an armed timer is moved. Never
+ * early; equal deadlines in the order of arming.
+ *
+ * Thread:    any. Does not allocate. From another thread, if it is the earliest now: rt_loop:publish (kind timer), notify;
+ *            behind an earlier one the loop wakes up in time anyway.
+ */
 void rt_timer_arm(struct rt_timer *timer, int64_t deadline_ns);
+/** Thread: any; does not wait for a run in progress. */
 void rt_timer_cancel(struct rt_timer *timer);
-/** Loop's thread, or when its loop does not run. NULL is fine. */
+/** Loop's thread (also inside fn), or when its loop does not run, but before the loop is destroyed. NULL is fine. */
 void rt_timer_destroy(struct rt_timer *timer);
 
 /* ---- polling and statistics ---- */
 
 /**
  * Adaptive busy polling: the window grows from 0 towards max_ns while polls pay and shrinks when not.
- * 0 turns it off (default). RT_FOREVER never blocks: a core of its own. Thread: any.
+ * 0 turns it off (default). RT_FOREVER never blocks: a core of its own. Handlers without a poll callback are still
+ * looked at, every 50 microseconds. Thread: any. Trace: rt_loop:poll_adjust.
  */
 void rt_loop_set_poll(struct rt_loop *loop, int64_t max_ns);
 
-/** A handler or a piece of work that holds the loop longer is traced as rt_loop:hog. Default 100 ms. */
+/** A handler or a piece of work that holds the loop longer is traced as rt_loop:hog. Default 100 ms. Measured with the
+ * kernel's coarse clock (a tick is some milliseconds) where the limit is ten ticks or more. Thread: any. */
 void rt_loop_set_hog_limit(struct rt_loop *loop, int64_t limit_ns);
 
 /** Running totals; busy + poll + wait = wall time since bind, including an open wait. Fields of rt_loop:sample. */
