@@ -1,6 +1,7 @@
 #include "input/attempt.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <poll.h>
 #include <signal.h>
@@ -242,6 +243,16 @@ static void judge(struct parent *parent, bool stalled, int wait_status)
         result->failure = g_strdup_printf("babeltrace2 ended the process (status %d)", WEXITSTATUS(wait_status));
 }
 
+static void silence(int fd)
+{
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+    if (null >= 0) {
+        (void)dup2(null, fd);
+        close(null);
+    }
+}
+
 static pid_t fork_child(const struct attempt_job *job, int *fd_out)
 {
     pid_t parent_pid = getpid(), pid;
@@ -259,6 +270,8 @@ static pid_t fork_child(const struct attempt_job *job, int *fd_out)
             _exit(1); /* it died before that took effect */
         close(fds[0]);
         child_pid = 0;
+        if (!job->analysis_options)
+            silence(STDERR_FILENO); /* a library's last words were heard when all was tried */
         (void)sigaction(SIGINT, &action, NULL);
         (void)sigaction(SIGTERM, &action, NULL);
         if (interrupt_count > 0)

@@ -301,6 +301,8 @@ char *metadata_parse(struct metadata *metadata_out, const uint8_t *bytes, size_t
         for (char *nul = text->str; (nul = memchr(nul, '\0', text->str + text->len - nul));)
             *nul = ' '; /* strstr and the patterns see all of it */
         blank_comments(text);
+        if (!strstr(text->str, "trace"))
+            why = g_strdup("metadata describes no trace: cut short, or not CTF 1.8 " RECORD_AGAIN);
         metadata_out->has_uuid = read_uuid(metadata_out, text);
         read_declared(metadata_out, text);
         metadata_out->layout.known = read_layout(&metadata_out->layout, text);

@@ -125,6 +125,12 @@ static void test_refuses_damaged_packet_headers(void **state)
     g_free(bytes);
 }
 
+static void test_refuses_text_without_a_trace(void **state)
+{
+    assert_refused((const uint8_t *)"/", 1, "describes no trace");
+    assert_refused((const uint8_t *)"/* CTF 1.8 */ env { };", 21, "describes no trace");
+}
+
 static void test_refuses_ctf2(void **state)
 {
     assert_refused((const uint8_t *)"\x1e{\"type\":\"preamble\"}", 20, "CTF 2");
@@ -141,7 +147,6 @@ static void test_leaves_other_layouts_alone(void **state)
         "trace { byte_order = le; packet.header := struct { uint5_t magic; }; };",
         "trace { byte_order = le; packet.header := struct { unknown_t magic; }; };",
         "not a trace at all {{{{ \" ;;; }",
-        "",
     };
 
     for (unsigned i = 0; i < G_N_ELEMENTS(texts); i++) {
@@ -189,7 +194,7 @@ int main(void)
         cmocka_unit_test(test_reads_text_and_packets),       cmocka_unit_test(test_refuses_packets_cut_anywhere),
         cmocka_unit_test(test_refuses_damaged_packet_headers), cmocka_unit_test(test_refuses_ctf2),
         cmocka_unit_test(test_leaves_other_layouts_alone),   cmocka_unit_test(test_honours_alignment_and_byte_order),
-        cmocka_unit_test(test_refuses_different_contexts),
+        cmocka_unit_test(test_refuses_different_contexts),   cmocka_unit_test(test_refuses_text_without_a_trace),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
