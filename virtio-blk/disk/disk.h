@@ -53,6 +53,11 @@ void vblk_disk_detach_loop(struct vblk_disk_loop *context); /**< nothing in flig
  */
 int vblk_disk_read_co(struct vblk_disk_loop *context, uint64_t offset_bytes, const struct iovec *iov, int iov_count);
 int vblk_disk_write_co(struct vblk_disk_loop *context, uint64_t offset_bytes, const struct iovec *iov, int iov_count);
+/**
+ * Whether a write of this range makes the disk read, modify and write (direct I/O, not aligned to its block size).
+ * The caller then keeps overlapping requests out while it runs.
+ */
+bool vblk_disk_write_needs_rmw(const struct vblk_disk *disk, uint64_t offset_bytes, uint64_t size_bytes);
 /** What was acknowledged before is on stable storage after. */
 int vblk_disk_flush_co(struct vblk_disk_loop *context);
 

@@ -1,0 +1,42 @@
+/**
+ * What a kind of disk provides to disk.c; one file a kind. Requests that arrive here are inside the disk and
+ * aligned to facts.align_bytes (offset, length and every memory address).
+ */
+#ifndef VBLK_DISK_BACKEND_H
+#define VBLK_DISK_BACKEND_H
+
+#include "disk/disk.h"
+
+struct vblk_disk_ops {
+    void (*close)(struct vblk_disk *disk);
+    int (*attach_loop)(struct vblk_disk *disk, struct rt_loop *loop, struct vblk_disk_loop **context_out);
+    void (*detach_loop)(struct vblk_disk_loop *context);
+    int (*read_co)(struct vblk_disk_loop *context, uint64_t offset_bytes, const struct iovec *iov, int iov_count);
+    int (*write_co)(struct vblk_disk_loop *context, uint64_t offset_bytes, const struct iovec *iov, int iov_count);
+    int (*flush_co)(struct vblk_disk_loop *context);
+};
+
+/** First member of every kind's own structure. */
+struct vblk_disk {
+    const struct vblk_disk_ops *ops;
+    struct vblk_disk_facts facts;
+};
+
+struct vblk_disk_loop {
+    struct vblk_disk *disk;
+};
+
+int vblk_disk_null_open(const char *size_text, const struct vblk_disk_options *options, struct vblk_disk **disk_out,
+                        char **message_out);
+int vblk_disk_file_open(const char *path, const struct vblk_disk_options *options, struct vblk_disk **disk_out,
+                        char **message_out);
+
+/**
+ * Lock an open image as QEMU locks its own, so that QEMU and vblkd exclude each other.
+ *
+ * Returns:   0; -EAGAIN: another process has it; -errno of fcntl (a file system without locks: -ENOLCK, -EINVAL).
+ * Ownership: the lock belongs to the open file description and ends with it.
+ */
+int vblk_disk_file_lock(int fd, bool read_only);
+
+#endif

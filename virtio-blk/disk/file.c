@@ -1,0 +1,388 @@
+/*
+ * Files and block devices through io_uring: one ring a loop. Requests of one pass are submitted together by a
+ * bottom half; completions are found by polling the ring in memory, or by the ring's descriptor in the monitor.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <glib.h>
+#include <liburing.h>
+#include <linux/fs.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "disk/backend.h"
+#include "log/log.h"
+#include "rt/coroutine.h"
+#include "rt/loop.h"
+
+#define RING_ENTRIES 256
+
+struct file_disk {
+    struct vblk_disk disk;
+    int fd;
+    char *path;
+};
+
+struct file_loop {
+    struct vblk_disk_loop context;
+    struct io_uring ring;
+    struct rt_bh *submit_bh;
+    struct rt_handler *handler;
+    int fd;                  /* index 0 of the registered files, or the descriptor */
+    unsigned sqe_flags;
+};
+
+/* Lives on the stack of the coroutine that waits for it. */
+struct file_op {
+    struct rt_coroutine *co;
+    int result;
+};
+
+static bool file_reap(struct file_loop *loop)
+{
+    struct io_uring_cqe *cqe;
+    bool progress = false;
+
+    /* One at a time: the coroutine that is entered may start further requests on this ring. */
+    while (io_uring_peek_cqe(&loop->ring, &cqe) == 0) {
+        struct file_op *op = io_uring_cqe_get_data(cqe);
+
+        op->result = cqe->res;
+        io_uring_cqe_seen(&loop->ring, cqe);
+        progress = true;
+        rt_coroutine_enter(op->co);
+    }
+    return progress;
+}
+
+static void file_submit(void *opaque)
+{
+    struct file_loop *loop = opaque;
+
+    while (io_uring_sq_ready(&loop->ring) > 0) {
+        int result = io_uring_submit(&loop->ring);
+
+        /* Busy: completions must be taken first; what is left is submitted when they come. */
+        if (result == -EINTR)
+            continue;
+        if (result < 0)
+            break;
+    }
+    /* Page-cache hits complete inside the call. */
+    file_reap(loop);
+    if (io_uring_sq_ready(&loop->ring) > 0)
+        rt_bh_schedule(loop->submit_bh);
+}
+
+static bool file_poll(void *opaque)
+{
+    struct file_loop *loop = opaque;
+
+    return io_uring_cq_ready(&loop->ring) > 0 ||
+           (IO_URING_READ_ONCE(*loop->ring.sq.kflags) & IORING_SQ_TASKRUN) != 0;
+}
+
+static bool file_ready(void *opaque)
+{
+    struct file_loop *loop = opaque;
+
+    if (io_uring_cq_ready(&loop->ring) == 0)
+        io_uring_get_events(&loop->ring);
+    return file_reap(loop);
+}
+
+static const struct rt_fd_callbacks file_callbacks = {
+    .ready = file_ready,
+    .poll = file_poll,
+    .poll_ready = file_ready,
+};
+
+static struct io_uring_sqe *file_sqe_co(struct file_loop *loop)
+{
+    struct io_uring_sqe *sqe = io_uring_get_sqe(&loop->ring);
+
+    while (!sqe) {
+        if (io_uring_submit(&loop->ring) < 0)
+            io_uring_get_events(&loop->ring);
+        sqe = io_uring_get_sqe(&loop->ring);
+    }
+    if (io_uring_sq_ready(&loop->ring) == 1)
+        rt_bh_schedule(loop->submit_bh);
+    return sqe;
+}
+
+static int file_wait_co(struct file_loop *loop, struct io_uring_sqe *sqe)
+{
+    struct file_op op = { .co = rt_coroutine_self() };
+
+    sqe->flags |= loop->sqe_flags;
+    io_uring_sqe_set_data(sqe, &op);
+    rt_coroutine_yield();
+    return op.result;
+}
+
+static void iov_skip(struct iovec *iov, int *iov_count, size_t bytes)
+{
+    int skip = 0;
+
+    while (skip < *iov_count && bytes >= iov[skip].iov_len)
+        bytes -= iov[skip++].iov_len;
+    *iov_count -= skip;
+    memmove(iov, iov + skip, *iov_count * sizeof(*iov));
+    if (bytes > 0) {
+        iov[0].iov_base = (char *)iov[0].iov_base + bytes;
+        iov[0].iov_len -= bytes;
+    }
+}
+
+static int file_transfer_co(struct file_loop *loop, bool write, uint64_t offset_bytes, const struct iovec *iov,
+                            int iov_count)
+{
+    struct iovec *rest = NULL; /* a copy to advance, once a transfer came back short */
+    size_t left = 0;
+    int result;
+
+    for (int i = 0; i < iov_count; i++)
+        left += iov[i].iov_len;
+    for (;;) {
+        const struct iovec *now = rest ? rest : iov;
+        struct io_uring_sqe *sqe = file_sqe_co(loop);
+
+        if (iov_count == 1 && write)
+            io_uring_prep_write(sqe, loop->fd, now->iov_base, now->iov_len, offset_bytes);
+        else if (iov_count == 1)
+            io_uring_prep_read(sqe, loop->fd, now->iov_base, now->iov_len, offset_bytes);
+        else if (write)
+            io_uring_prep_writev(sqe, loop->fd, now, iov_count, offset_bytes);
+        else
+            io_uring_prep_readv(sqe, loop->fd, now, iov_count, offset_bytes);
+        result = file_wait_co(loop, sqe);
+        if (result == -EINTR || result == -EAGAIN)
+            continue;
+        if (result < 0)
+            break;
+        if (result == 0) {
+            /* The file became shorter than the disk, or nothing fits any more. */
+            result = write ? -ENOSPC : -EIO;
+            break;
+        }
+        left -= result;
+        offset_bytes += result;
+        if (left == 0) {
+            result = 0;
+            break;
+        }
+        if (!rest)
+            rest = g_memdup2(iov, iov_count * sizeof(*iov));
+        iov_skip(rest, &iov_count, result);
+    }
+    g_free(rest);
+    return result;
+}
+
+static int file_read_co(struct vblk_disk_loop *context, uint64_t offset_bytes, const struct iovec *iov, int iov_count)
+{
+    return file_transfer_co((struct file_loop *)context, false, offset_bytes, iov, iov_count);
+}
+
+static int file_write_co(struct vblk_disk_loop *context, uint64_t offset_bytes, const struct iovec *iov, int iov_count)
+{
+    return file_transfer_co((struct file_loop *)context, true, offset_bytes, iov, iov_count);
+}
+
+static int file_flush_co(struct vblk_disk_loop *context)
+{
+    struct file_loop *loop = (struct file_loop *)context;
+    int result;
+
+    do {
+        struct io_uring_sqe *sqe = file_sqe_co(loop);
+
+        io_uring_prep_fsync(sqe, loop->fd, IORING_FSYNC_DATASYNC);
+        result = file_wait_co(loop, sqe);
+    } while (result == -EINTR || result == -EAGAIN);
+    return result;
+}
+
+static int ring_init(struct io_uring *ring)
+{
+    /* Newest first: completions run when this thread enters the kernel (5.19), then plain (5.1). Deferring them
+     * until we ask (DEFER_TASKRUN) is out: the monitor watches the ring's descriptor, and a completion that waits to
+     * be asked for does not wake whoever polls that (seen on Linux 6.18: the loop slept on). */
+    static const unsigned flags[] = {
+        IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
+        IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
+        0,
+    };
+    int result = -EINVAL;
+
+    for (unsigned i = 0; i < G_N_ELEMENTS(flags) && result == -EINVAL; i++)
+        result = io_uring_queue_init(RING_ENTRIES, ring, flags[i]);
+    return result;
+}
+
+static int file_attach_loop(struct vblk_disk *disk, struct rt_loop *rt_loop, struct vblk_disk_loop **context_out)
+{
+    struct file_disk *file = (struct file_disk *)disk;
+    struct file_loop *loop = g_new0(struct file_loop, 1);
+    int result;
+
+    loop->context.disk = disk;
+    loop->fd = file->fd;
+    result = ring_init(&loop->ring);
+    if (result < 0)
+        goto fail_ring;
+    if (io_uring_register_files(&loop->ring, &file->fd, 1) == 0) {
+        loop->fd = 0;
+        loop->sqe_flags = IOSQE_FIXED_FILE;
+    }
+    loop->submit_bh = rt_bh_create(rt_loop, file_submit, loop);
+    result = rt_loop_attach_fd(rt_loop, loop->ring.ring_fd, RT_FD_COMPLETION, 0, 0, &file_callbacks, loop,
+                               &loop->handler);
+    if (result < 0)
+        goto fail_attach;
+    *context_out = &loop->context;
+    return 0;
+
+fail_attach:
+    rt_bh_destroy(loop->submit_bh);
+    io_uring_queue_exit(&loop->ring);
+fail_ring:
+    g_free(loop);
+    return result;
+}
+
+static void file_detach_loop(struct vblk_disk_loop *context)
+{
+    struct file_loop *loop = (struct file_loop *)context;
+
+    rt_loop_detach_fd(loop->handler);
+    rt_bh_destroy(loop->submit_bh);
+    io_uring_queue_exit(&loop->ring);
+    g_free(loop);
+}
+
+static void file_close(struct vblk_disk *disk)
+{
+    struct file_disk *file = (struct file_disk *)disk;
+
+    /* The page cache would keep acknowledged writes over our end, but not over the machine's. */
+    if (!disk->facts.read_only && fdatasync(file->fd) != 0)
+        vblk_log(NULL, VBLK_LOG_ERROR, "%s: cannot sync at close: %s; the last writes may be lost if this machine fails",
+                 file->path, g_strerror(errno));
+    close(file->fd);
+    g_free(file->path);
+    g_free(file);
+}
+
+static const struct vblk_disk_ops file_ops = {
+    .close = file_close,
+    .attach_loop = file_attach_loop,
+    .detach_loop = file_detach_loop,
+    .read_co = file_read_co,
+    .write_co = file_write_co,
+    .flush_co = file_flush_co,
+};
+
+static int file_size(int fd, const struct stat *st, uint64_t *size_out)
+{
+    if (S_ISBLK(st->st_mode))
+        return ioctl(fd, BLKGETSIZE64, size_out) == 0 ? 0 : -errno;
+    *size_out = st->st_size;
+    return 0;
+}
+
+/* What direct I/O wants here: the device's block size; for a file what the file system says (Linux 6.1), else a
+ * page, which suits all. */
+static uint32_t direct_align(int fd, const struct stat *st)
+{
+    int block_bytes = 0;
+
+    if (S_ISBLK(st->st_mode) && ioctl(fd, BLKSSZGET, &block_bytes) == 0 && block_bytes > 0)
+        return block_bytes;
+#ifdef STATX_DIOALIGN
+    struct statx stx;
+
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &stx) == 0 && (stx.stx_mask & STATX_DIOALIGN) &&
+        stx.stx_dio_offset_align > 0)
+        return MAX(MAX(stx.stx_dio_offset_align, stx.stx_dio_mem_align), 512);
+#endif
+    return 4096;
+}
+
+int vblk_disk_file_open(const char *path, const struct vblk_disk_options *options, struct vblk_disk **disk_out,
+                        char **message_out)
+{
+    bool direct = options->cache == VBLK_DISK_CACHE_NONE;
+    int fd = open(path, (options->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | (direct ? O_DIRECT : 0));
+    struct file_disk *file;
+    uint64_t size_bytes = 0;
+    uint32_t align;
+    struct stat st;
+    int error;
+
+    if (fd < 0) {
+        const char *hint = "";
+
+        error = -errno;
+        if ((error == -EACCES || error == -EROFS || error == -EPERM) && !options->read_only)
+            hint = " (try --read-only)";
+        else if (error == -EINVAL && direct)
+            hint = " (this file system has no direct I/O: try --cache=writeback)";
+        else if (error == -ENOENT)
+            hint = " (create it first, for example with truncate -s 1G)";
+        *message_out = g_strdup_printf("%s: cannot open disk: %s%s", path, g_strerror(-error), hint);
+        return error;
+    }
+    error = fstat(fd, &st) != 0 ? -errno : 0;
+    if (error == 0 && !S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)) {
+        *message_out = g_strdup_printf("%s: not a disk: neither a file nor a block device", path);
+        error = -ENOTBLK;
+        goto fail;
+    }
+    if (error == 0)
+        error = file_size(fd, &st, &size_bytes);
+    if (error < 0) {
+        *message_out = g_strdup_printf("%s: cannot find the size: %s", path, g_strerror(-error));
+        goto fail;
+    }
+    if (size_bytes == 0 || size_bytes % 512 != 0) {
+        *message_out = g_strdup_printf("%s: size of %" G_GUINT64_FORMAT " bytes is not a disk's: it must be a "
+                                       "multiple of 512 and not 0 (try truncate -s %%512 on a copy)",
+                                       path, size_bytes);
+        error = -EINVAL;
+        goto fail;
+    }
+    error = vblk_disk_file_lock(fd, options->read_only);
+    if (error == -EAGAIN) {
+        *message_out = g_strdup_printf("%s: another process has locked this disk: stop it first, or use "
+                                       "--read-only on both sides", path);
+        goto fail;
+    }
+    if (error < 0)
+        vblk_log(NULL, VBLK_LOG_WARNING, "%s: cannot be locked against other processes: %s; continuing without", path,
+                 g_strerror(-error));
+    align = direct ? direct_align(fd, &st) : 1;
+    if (size_bytes % align != 0) {
+        *message_out = g_strdup_printf("%s: size of %" G_GUINT64_FORMAT " bytes is no multiple of the %u that direct "
+                                       "I/O needs here (try --cache=writeback)", path, size_bytes, align);
+        error = -EINVAL;
+        goto fail;
+    }
+
+    file = g_new0(struct file_disk, 1);
+    file->fd = fd;
+    file->path = g_strdup(path);
+    file->disk.ops = &file_ops;
+    file->disk.facts = (struct vblk_disk_facts){
+        .size_bytes = size_bytes, .align_bytes = align, .backend = "file", .read_only = options->read_only
+    };
+    *disk_out = &file->disk;
+    return 0;
+
+fail:
+    close(fd);
+    return error;
+}
