@@ -506,6 +506,15 @@ void vblk_virtqueue_push(struct vblk_virtqueue *vq, struct vblk_element *element
     give_holder(vq, (struct holder *)element);
 }
 
+void vblk_virtqueue_discard(struct vblk_virtqueue *vq, struct vblk_element *element)
+{
+    assert(vq->head_is_out[element->head]);
+    vq->head_is_out[element->head] = false;
+    vq->in_flight--;
+    vq->broken = true;
+    give_holder(vq, (struct holder *)element);
+}
+
 bool vblk_virtqueue_pending(struct vblk_virtqueue *vq)
 {
     uint16_t popped = popped_index(vq);

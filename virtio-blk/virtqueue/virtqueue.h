@@ -85,6 +85,12 @@ struct vblk_element *vblk_virtqueue_pop(struct vblk_virtqueue *vq, int *error_ou
 void vblk_virtqueue_push(struct vblk_virtqueue *vq, struct vblk_element *element, uint32_t written_bytes);
 
 /**
+ * The chain was well-formed, but cannot be what its device defines (no room for a header): it is dropped without
+ * being given back, and the queue is broken as after -EPROTO. The element is gone.
+ */
+void vblk_virtqueue_discard(struct vblk_virtqueue *vq, struct vblk_element *element);
+
+/**
  * After one or several pushes: whether the driver wants an interrupt for them (EVENT_IDX or flags; full fence
  * inside). The first answer does not need a push: what the driver saw before the queue existed is unknown.
  */
