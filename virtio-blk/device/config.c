@@ -1,0 +1,45 @@
+/* What the driver can read and negotiate. Source: VIRTIO 1.2, 5.2 (block device). */
+#include <endian.h>
+#include <errno.h>
+#include <linux/virtio_blk.h>
+#include <linux/virtio_config.h>
+#include <linux/virtio_ring.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "device/internal.h"
+
+/* A chain of the usual 128-entry ring without indirect descriptors: two are header and status. */
+#define SEG_MAX 126
+
+uint64_t vblk_config_features(const struct vblk_device *device)
+{
+    uint64_t features = 1ULL << VIRTIO_F_VERSION_1 | 1ULL << VIRTIO_RING_F_EVENT_IDX |
+                        1ULL << VIRTIO_RING_F_INDIRECT_DESC | 1ULL << VIRTIO_BLK_F_SEG_MAX |
+                        1ULL << VIRTIO_BLK_F_BLK_SIZE | 1ULL << VIRTIO_BLK_F_FLUSH | 1ULL << VIRTIO_BLK_F_MQ;
+
+    if (device->facts.read_only)
+        features |= 1ULL << VIRTIO_BLK_F_RO;
+    return features;
+}
+
+int vblk_config_read(const struct vblk_device *device, uint32_t offset, uint32_t size, uint8_t *bytes_out)
+{
+    struct virtio_blk_config config = {
+        .capacity = htole64(device->facts.size_bytes / 512),
+        .seg_max = htole32(SEG_MAX),
+        .blk_size = htole32(device->block_size_bytes),
+        .num_queues = htole16(device->queue_count),
+    };
+
+    if (offset > VHOST_USER_CONFIG_MAX || size > VHOST_USER_CONFIG_MAX - offset)
+        return -EINVAL;
+    /* A front end may know a longer structure than ours: what we do not have reads as 0. */
+    memset(bytes_out, 0, size);
+    if (offset < sizeof(config)) {
+        uint32_t have = sizeof(config) - offset;
+
+        memcpy(bytes_out, (const uint8_t *)&config + offset, size < have ? size : have);
+    }
+    return 0;
+}

@@ -1,0 +1,464 @@
+/*
+ * Start, stop and drain: who owns the host notifiers when. runtime/ knows loops, queue.c knows requests; here is
+ * only the order, because the order is what historically went wrong.
+ *
+ * Start: every ring that is ready is collected, its notifiers are committed in one transaction, the disk moves to
+ * the IOThreads (which drains) with the started flag clear, so that the drain's callbacks leave the notifiers alone,
+ * each notifier is kicked once for requests that are in the ring already, the flag is set, and the notifiers are
+ * attached by their loops' own threads. Stop: detached by their loops' threads, released in one transaction, closed,
+ * the flag cleared *before* the drain, the disk moved back, a last interrupt.
+ *
+ * Everything runs in the session's coroutine, which goes to the loop in whose thread something has to be done
+ * (rt_coroutine_move) and comes back: nobody blocks a thread to wait for another.
+ */
+#include <errno.h>
+#include <glib.h>
+#include <string.h>
+
+#include "device/internal.h"
+#include "rt/pool.h"
+#include "tracepoints/dataplane.h"
+
+static void set_state(struct vblk_device *device, enum vblk_state state)
+{
+    uint8_t old_state = atomic_load_explicit(&device->state, memory_order_relaxed);
+
+    pthread_mutex_lock(&device->ring_lock);
+    atomic_store_explicit(&device->state, state, memory_order_relaxed);
+    lttng_ust_tracepoint(vblk_dataplane, state, device->device_id, old_state, state);
+    pthread_mutex_unlock(&device->ring_lock);
+}
+
+static enum vblk_state get_state(const struct vblk_device *device)
+{
+    return atomic_load_explicit(&device->state, memory_order_relaxed);
+}
+
+static bool is_faulty(const struct vblk_device *device)
+{
+    return device->faults & VBLK_FAULT_STARTED_BEFORE_ATTACH;
+}
+
+static void set_started(struct vblk_device *device, bool started)
+{
+    /* ORDER dataplane.started: set after everything that a queue's loop needs is in place; paired with the acquire
+     * of vblk_dataplane_drain_begin_co() and _end(), and with `accepting` in the loops. */
+    atomic_store_explicit(&device->started, started, memory_order_release);
+}
+
+static bool is_started(const struct vblk_device *device)
+{
+    return atomic_load_explicit(&device->started, memory_order_acquire); /* ORDER dataplane.started */
+}
+
+static uint32_t total_in_flight(const struct vblk_device *device)
+{
+    uint32_t total = 0;
+
+    for (unsigned i = 0; i < device->queue_count; i++)
+        total += atomic_load_explicit(&device->queues[i].in_flight, memory_order_relaxed);
+    return total;
+}
+
+static void change_loop(struct vblk_queue *queue, struct rt_loop *loop)
+{
+    struct vblk_device *device = queue->device;
+
+    pthread_mutex_lock(&device->ring_lock);
+    lttng_ust_tracepoint(vblk_dataplane, loop_change, device->device_id, queue->index, rt_loop_id(queue->loop),
+                         rt_loop_id(loop));
+    queue->loop = loop;
+    pthread_mutex_unlock(&device->ring_lock);
+}
+
+/* The pool's maximum follows the rings: half of their entries, as the mechanism's history found enough. */
+static void resize_pool(struct vblk_device *device)
+{
+    uint32_t entries = 0, share;
+
+    for (unsigned i = 0; i < device->queue_count; i++)
+        if (device->queues[i].running)
+            entries += device->queues[i].size;
+    share = entries / 2;
+    if (share > device->pool_share)
+        rt_pool_inc_max(share - device->pool_share);
+    else if (share < device->pool_share)
+        rt_pool_dec_max(device->pool_share - share);
+    device->pool_share = share;
+}
+
+/* ---- the disk's contexts, one a loop ---- */
+
+static unsigned loop_index(const struct vblk_device *device, const struct rt_loop *loop)
+{
+    unsigned i = 0;
+
+    while (device->loops[i] != loop)
+        i++;
+    return i;
+}
+
+/* In the queue's home loop. */
+static int enter_home(struct vblk_queue *queue)
+{
+    struct vblk_device *device = queue->device;
+    struct vblk_disk_loop **context = &device->disk_loops[loop_index(device, queue->home)];
+    int error = 0;
+
+    if (!*context)
+        error = vblk_disk_attach_loop(device->disk, queue->home, context);
+    if (error == 0)
+        error = vblk_queue_enter_loop(queue);
+    queue->disk = *context;
+    return error;
+}
+
+/* Whether a queue still uses its loop's context. */
+static bool home_in_use(const struct vblk_device *device, const struct rt_loop *home)
+{
+    for (unsigned i = 0; i < device->queue_count; i++)
+        if (device->queues[i].home == home && device->queues[i].bh)
+            return true;
+    return false;
+}
+
+static void leave_home(struct vblk_queue *queue)
+{
+    struct vblk_device *device = queue->device;
+    struct vblk_disk_loop **context = &device->disk_loops[loop_index(device, queue->home)];
+
+    vblk_queue_leave_loop(queue);
+    queue->disk = NULL;
+    if (*context && !home_in_use(device, queue->home)) {
+        vblk_disk_detach_loop(*context);
+        *context = NULL;
+    }
+}
+
+/* ---- drain ---- */
+
+void vblk_dataplane_drain_begin_co(struct vblk_device *device)
+{
+    uint32_t depth = atomic_load_explicit(&device->drain_depth, memory_order_relaxed) + 1;
+
+    pthread_mutex_lock(&device->ring_lock);
+    atomic_store_explicit(&device->drain_depth, depth, memory_order_relaxed);
+    lttng_ust_tracepoint(vblk_dataplane, drain_begin, device->device_id, depth, total_in_flight(device),
+                         get_state(device));
+    pthread_mutex_unlock(&device->ring_lock);
+    if (depth == 1 && is_started(device))
+        for (unsigned i = 0; i < device->queue_count; i++)
+            vblk_notifier_detach(&device->queues[i]);
+    for (unsigned i = 0; i < device->queue_count; i++) {
+        struct vblk_queue *queue = &device->queues[i];
+
+        if (!queue->bh)
+            continue;
+        rt_coroutine_move(queue->home);
+        vblk_queue_drain_co(queue);
+    }
+    rt_coroutine_move(device->main_loop);
+}
+
+void vblk_dataplane_drain_end(struct vblk_device *device)
+{
+    uint32_t depth = atomic_load_explicit(&device->drain_depth, memory_order_relaxed);
+
+    if (depth == 1 && is_started(device)) {
+        for (unsigned i = 0; i < device->queue_count; i++) {
+            struct vblk_queue *queue = &device->queues[i];
+            int error;
+
+            if (!queue->assigned || !queue->vq || queue->handler)
+                continue;
+            if (get_state(device) != VBLK_STARTED) {
+                vblk_fault_attach_again(queue); /* only a fault gets here */
+                continue;
+            }
+            vblk_notifier_kick(queue);
+            error = vblk_notifier_attach(queue);
+            if (error < 0)
+                vblk_queue_break(queue, error, "its notifier could not be attached again after a drain");
+        }
+    }
+    pthread_mutex_lock(&device->ring_lock);
+    lttng_ust_tracepoint(vblk_dataplane, drain_end, device->device_id, depth, total_in_flight(device),
+                         get_state(device));
+    atomic_store_explicit(&device->drain_depth, depth - 1, memory_order_relaxed);
+    pthread_mutex_unlock(&device->ring_lock);
+}
+
+/* ---- start ---- */
+
+bool vblk_dataplane_ring_ready(const struct vblk_queue *queue)
+{
+    return queue->has_kick && queue->has_address && queue->size > 0 && queue->device->map;
+}
+
+void vblk_dataplane_open_start(struct vblk_device *device)
+{
+    if (get_state(device) == VBLK_STOPPED || get_state(device) == VBLK_FAILED)
+        set_state(device, VBLK_STARTING);
+}
+
+/* The notifier leaves the loop, by the loop's own thread. */
+static void quiesce_co(struct vblk_queue *queue)
+{
+    if (!queue->handler)
+        return;
+    rt_coroutine_move(queue->home);
+    vblk_notifier_detach(queue);
+    rt_coroutine_move(queue->device->main_loop);
+}
+
+/* Undo what a start did for this ring, whatever that was: its requests end, the last interrupt is sent. */
+static void retire_co(struct vblk_queue *queue)
+{
+    struct vblk_device *device = queue->device;
+
+    if (queue->bh) {
+        rt_coroutine_move(queue->home);
+        vblk_queue_drain_co(queue);
+        leave_home(queue);
+        rt_coroutine_move(device->main_loop);
+    }
+    if (queue->loop != device->main_loop)
+        change_loop(queue, device->main_loop);
+    vblk_queue_destroy_ring(queue);
+    queue->running = false;
+}
+
+/* The rings of this start, or all that have a notifier, in one transaction. */
+static void release_all(struct vblk_device *device, bool all)
+{
+    uint16_t count = 0;
+
+    for (unsigned i = 0; i < device->queue_count; i++)
+        if (device->queues[i].assigned && (all || device->queues[i].vq)) {
+            vblk_notifier_release(&device->queues[i]);
+            count++;
+        }
+    if (count > 0)
+        vblk_notifier_commit(device, count, false);
+    /* Only after the transaction: until then somebody could still be told about them. */
+    for (unsigned i = 0; i < device->queue_count; i++) {
+        struct vblk_queue *queue = &device->queues[i];
+
+        if (queue->kick_fd >= 0 && !queue->assigned)
+            vblk_notifier_close(queue);
+    }
+}
+
+void vblk_dataplane_abort_start_co(struct vblk_device *device)
+{
+    if (get_state(device) != VBLK_STARTING)
+        return;
+    set_started(device, false);
+    for (unsigned i = 0; i < device->queue_count; i++)
+        quiesce_co(&device->queues[i]);
+    for (unsigned i = 0; i < device->queue_count; i++)
+        retire_co(&device->queues[i]);
+    release_all(device, true);
+    resize_pool(device);
+    set_state(device, VBLK_FAILED);
+}
+
+void vblk_dataplane_settle(struct vblk_device *device)
+{
+    for (unsigned i = 0; i < device->queue_count; i++)
+        if (device->queues[i].assigned)
+            return;
+    if (get_state(device) == VBLK_STARTING)
+        set_state(device, VBLK_FAILED);
+    if (get_state(device) == VBLK_FAILED)
+        set_state(device, VBLK_STOPPED);
+}
+
+/* Give a ring its virtqueue and its place in the home loop. */
+static int prepare_co(struct vblk_queue *queue)
+{
+    int error = vblk_queue_create_ring(queue);
+
+    if (error < 0)
+        return error;
+    rt_coroutine_move(queue->home);
+    error = enter_home(queue);
+    rt_coroutine_move(queue->device->main_loop);
+    return error;
+}
+
+static int attach_co(struct vblk_queue *queue)
+{
+    int error = 0;
+
+    /* Drained just now: the drain's end attaches. */
+    if (atomic_load_explicit(&queue->device->drain_depth, memory_order_relaxed) == 0) {
+        rt_coroutine_move(queue->home);
+        error = vblk_notifier_attach(queue);
+        rt_coroutine_move(queue->device->main_loop);
+    }
+    return error;
+}
+
+int vblk_dataplane_start_co(struct vblk_device *device)
+{
+    uint16_t count = 0;
+    int error = 0;
+
+    if (is_faulty(device))
+        set_started(device, true);
+    for (unsigned i = 0; i < device->queue_count; i++)
+        if (vblk_dataplane_ring_ready(&device->queues[i])) {
+            device->queues[i].running = true;
+            count++;
+        }
+    vblk_notifier_commit(device, count, true);
+
+    vblk_dataplane_drain_begin_co(device);
+    for (unsigned i = 0; i < device->queue_count && error == 0; i++)
+        if (device->queues[i].running)
+            error = prepare_co(&device->queues[i]);
+    vblk_dataplane_drain_end(device);
+    if (error < 0)
+        goto fail;
+    for (unsigned i = 0; i < device->queue_count; i++)
+        if (device->queues[i].running) {
+            change_loop(&device->queues[i], device->queues[i].home);
+            vblk_notifier_kick(&device->queues[i]);
+        }
+    resize_pool(device);
+
+    set_started(device, true);
+    for (unsigned i = 0; i < device->queue_count && error == 0; i++)
+        if (device->queues[i].running)
+            error = attach_co(&device->queues[i]);
+    if (error < 0)
+        goto fail;
+    set_state(device, VBLK_STARTED);
+    return 0;
+
+fail:
+    vblk_log(&device->log, VBLK_LOG_ERROR, "cannot start: %s", g_strerror(-error));
+    vblk_dataplane_abort_start_co(device);
+    return error;
+}
+
+int vblk_dataplane_add_ring_co(struct vblk_queue *queue)
+{
+    struct vblk_device *device = queue->device;
+    int error;
+
+    queue->running = true;
+    vblk_notifier_commit(device, 1, true);
+    error = prepare_co(queue);
+    if (error == 0) {
+        change_loop(queue, queue->home);
+        vblk_notifier_kick(queue);
+        error = attach_co(queue);
+    }
+    if (error < 0) {
+        vblk_log(&device->log, VBLK_LOG_ERROR, "queue %u: cannot start: %s", queue->index, g_strerror(-error));
+        retire_co(queue);
+        vblk_notifier_release(queue);
+        vblk_notifier_commit(device, 1, false);
+        vblk_notifier_close(queue);
+    }
+    resize_pool(device);
+    return error;
+}
+
+/* ---- stop ---- */
+
+void vblk_dataplane_stop_co(struct vblk_device *device)
+{
+    bool faulty = is_faulty(device);
+
+    if (get_state(device) != VBLK_STARTED)
+        return;
+    set_state(device, VBLK_STOPPING);
+    for (unsigned i = 0; i < device->queue_count; i++)
+        if (device->queues[i].running)
+            quiesce_co(&device->queues[i]);
+    if (!faulty) {
+        release_all(device, false);
+        set_started(device, false);
+    }
+
+    vblk_dataplane_drain_begin_co(device);
+    for (unsigned i = 0; i < device->queue_count; i++) {
+        struct vblk_queue *queue = &device->queues[i];
+
+        if (!queue->running)
+            continue;
+        rt_coroutine_move(queue->home);
+        leave_home(queue);
+        rt_coroutine_move(device->main_loop);
+        change_loop(queue, device->main_loop);
+    }
+    vblk_dataplane_drain_end(device);
+
+    if (faulty) {
+        release_all(device, false);
+        set_started(device, false);
+    }
+    for (unsigned i = 0; i < device->queue_count; i++)
+        if (device->queues[i].running)
+            retire_co(&device->queues[i]);
+    resize_pool(device);
+    set_state(device, VBLK_STOPPED);
+}
+
+void vblk_dataplane_stop_ring_co(struct vblk_queue *queue)
+{
+    struct vblk_device *device = queue->device;
+    unsigned running = 0;
+
+    for (unsigned i = 0; i < device->queue_count; i++)
+        running += device->queues[i].running;
+    if (queue->running && running == 1) {
+        vblk_dataplane_stop_co(device);
+        return;
+    }
+    if (queue->running) {
+        quiesce_co(queue);
+        vblk_notifier_release(queue);
+        vblk_notifier_commit(device, 1, false);
+        vblk_notifier_close(queue);
+        retire_co(queue);
+        resize_pool(device);
+    } else if (queue->assigned) {
+        vblk_notifier_release(queue);
+        vblk_notifier_commit(device, 1, false);
+        vblk_notifier_close(queue);
+    }
+}
+
+int vblk_dataplane_set_memory_co(struct vblk_device *device, struct vhost_user_memory_map *map)
+{
+    struct vhost_user_memory_map *old = device->map;
+    bool running = get_state(device) == VBLK_STARTED;
+    int result = 0;
+
+    if (running)
+        vblk_dataplane_drain_begin_co(device);
+    device->map = vhost_user_memory_map_ref(map);
+    for (unsigned i = 0; i < device->queue_count; i++) {
+        struct vblk_queue *queue = &device->queues[i];
+        int error;
+
+        if (!queue->vq)
+            continue;
+        vblk_queue_destroy_ring(queue);
+        error = vblk_queue_create_ring(queue);
+        if (error < 0) {
+            /* This ring lies outside the new memory: it cannot go on, the others can. */
+            vblk_log(&device->log, VBLK_LOG_ERROR, "queue %u: its ring is not in the new memory: %s", i,
+                     g_strerror(-error));
+            result = error;
+        }
+    }
+    if (running)
+        vblk_dataplane_drain_end(device);
+    vhost_user_memory_map_unref(old);
+    return result;
+}

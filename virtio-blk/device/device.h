@@ -1,0 +1,73 @@
+/**
+ * One virtio-blk device: a disk, its queues, and the dataplane that runs them in IOThreads.
+ *
+ *     struct vblk_device *device;
+ *     vblk_device_create(&options, &device, &message);     // main loop's thread; serves from now on
+ *     vblk_device_destroy_co(device);                      // drains; coroutine in the main loop
+ *
+ * Inside this folder: device.c (life, vhost-user operations), config.c (what the driver reads), ring.c (what the
+ * front end says about rings), notifier.c (attach and detach), dataplane.c (start, stop, drain), queue.c
+ * (pop, push, interrupts), request.c (what a request means), tracked.c (overlaps, flush order), sampler.c
+ * (baselines and samples), fault.c (the mistakes that --fault brings back).
+ */
+#ifndef VBLK_DEVICE_H
+#define VBLK_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "disk/disk.h"
+
+struct rt_loop;
+struct vblk_device;
+
+enum vblk_fault { VBLK_FAULT_STARTED_BEFORE_ATTACH = 1 << 0 };
+
+struct vblk_device_options {
+    const char *name;         /**< NULL: the socket path */
+    const char *socket_path;  /**< or NULL, then fd */
+    int fd;
+    const char *blk_file;     /**< as for vblk_disk_open() */
+    bool read_only;
+    enum vblk_disk_cache cache;
+    uint16_t queue_count;     /**< 1..VBLK_QUEUES_MAX */
+    uint32_t block_size_bytes; /**< 512 or 4096 */
+    const char *serial;       /**< at most 20 bytes; NULL: made from the name */
+    unsigned faults;          /**< enum vblk_fault bits */
+    int socket_mode;          /**< -1: leave */
+    const char *socket_group; /**< NULL: leave */
+    struct rt_loop **loops;   /**< IOThreads' loops; queues are dealt out round robin */
+    unsigned loop_count;
+    struct rt_loop *main_loop;
+    void (*ended)(void *opaque); /**< may be NULL: a connected fd's front end has left, nobody can come any more.
+                                      * Called inside the session: must not destroy the device itself */
+    void *opaque;
+};
+
+#define VBLK_QUEUES_MAX 64
+#define VBLK_SERIAL_BYTES 20
+
+/**
+ * Open the disk, listen.
+ *
+ * Returns:   0, or -errno with one line in message_out (object, cause, remedy; caller frees with g_free).
+ * Thread:    main loop's, outside coroutines or in one.
+ * Ownership: strings are copied; loops stay the caller's and outlive the device.
+ * Trace:     vblk_dataplane:device_create.
+ */
+int vblk_device_create(const struct vblk_device_options *options, struct vblk_device **device_out, char **message_out);
+
+/** Hang up, drain, flush, close. Coroutine of the main loop only. NULL is fine. Trace: device_destroy. */
+void vblk_device_destroy_co(struct vblk_device *device);
+
+/** Coroutines that its rings may use at once when all are full. */
+uint32_t vblk_device_coroutines_max(const struct vblk_device *device);
+
+/** The bit of a fault's name, or 0. */
+unsigned vblk_fault_by_name(const char *name);
+/** Comma-separated names, for the log and rt_process:info. Caller frees with g_free. */
+char *vblk_fault_names(unsigned faults);
+/** Every name that --fault takes, comma-separated. Caller frees with g_free. */
+char *vblk_fault_known(void);
+
+#endif

@@ -1,0 +1,183 @@
+/*
+ * The mistakes that --fault brings back.
+ *
+ * started-before-attach: start sets the started flag before the disk moves, stop clears it after the disk moved back.
+ * The drain that moves the disk then attaches the notifiers to whatever loop the queues have at that moment, the
+ * main loop, and nobody removes them. After a start two loops race for one eventfd; after a stop the descriptor is
+ * closed while the main loop still watches it: epoll reports it for ever and every read fails.
+ *
+ * Two things are added so that the fault harms nobody but the loop: the stale handler hands a kick that it wins to
+ * the queue's own loop, and reads only a descriptor that is still the queue's. And one so that it strikes reliably: a
+ * front end may read and close its end of the eventfd when a ring stops, which would end the spinning, so a duplicate
+ * is kept and written once, a moment after the stop.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <glib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "device/internal.h"
+#include "tracepoints/dataplane.h"
+
+#define KICK_AFTER_STOP_NS (200 * INT64_C(1000000))
+
+struct stale_notifier {
+    struct vblk_queue *queue;
+    struct rt_handler *handler;
+    struct rt_timer *timer;
+    int fd;      /* as it was when attached */
+    int dup_fd;  /* the same eventfd, ours */
+    bool closed; /* fd was released: the number may be another's by now */
+    struct stale_notifier *next;
+};
+
+struct vblk_stale_notifiers {
+    struct stale_notifier *first;
+};
+
+static const struct {
+    const char *name;
+    unsigned fault;
+} faults_by_name[] = {
+    { "started-before-attach", VBLK_FAULT_STARTED_BEFORE_ATTACH },
+};
+
+unsigned vblk_fault_by_name(const char *name)
+{
+    for (unsigned i = 0; i < G_N_ELEMENTS(faults_by_name); i++)
+        if (strcmp(name, faults_by_name[i].name) == 0)
+            return faults_by_name[i].fault;
+    return 0;
+}
+
+char *vblk_fault_names(unsigned faults)
+{
+    GString *names = g_string_new(NULL);
+
+    for (unsigned i = 0; i < G_N_ELEMENTS(faults_by_name); i++)
+        if (faults & faults_by_name[i].fault)
+            g_string_append_printf(names, "%s%s", names->len ? "," : "", faults_by_name[i].name);
+    return g_string_free(names, FALSE);
+}
+
+static bool stale_ready(void *opaque)
+{
+    struct stale_notifier *stale = opaque;
+    struct vblk_queue *queue = stale->queue;
+    eventfd_t value;
+
+    if (stale->closed || eventfd_read(stale->fd, &value) != 0)
+        return false;
+    return rt_loop_post(queue->home, vblk_queue_process, queue) == 0;
+}
+
+static void kick_once(void *opaque)
+{
+    struct stale_notifier *stale = opaque;
+
+    (void)eventfd_write(stale->dup_fd, 1);
+}
+
+static struct stale_notifier *find_open(const struct vblk_queue *queue)
+{
+    struct stale_notifier *stale = queue->device->stale ? queue->device->stale->first : NULL;
+
+    while (stale && (stale->queue != queue || stale->closed))
+        stale = stale->next;
+    return stale;
+}
+
+/* A registration that nobody will remove. */
+static int add_stale(struct vblk_queue *queue)
+{
+    static const struct rt_fd_callbacks callbacks = { .ready = stale_ready };
+    struct vblk_device *device = queue->device;
+    struct stale_notifier *stale = g_new0(struct stale_notifier, 1);
+    int error;
+
+    stale->queue = queue;
+    stale->fd = queue->kick_fd;
+    stale->dup_fd = fcntl(stale->fd, F_DUPFD_CLOEXEC, 0);
+    stale->timer = rt_timer_create(device->main_loop, kick_once, stale);
+    error = stale->dup_fd < 0 ? -errno : 0;
+    if (error == 0)
+        error = rt_loop_attach_fd(queue->loop, stale->fd, RT_FD_HOST_NOTIFIER, device->device_id, queue->index,
+                                  &callbacks, stale, &stale->handler);
+    if (error < 0) {
+        if (stale->dup_fd >= 0)
+            close(stale->dup_fd);
+        rt_timer_destroy(stale->timer);
+        g_free(stale);
+        return error;
+    }
+    if (!device->stale)
+        device->stale = g_new0(struct vblk_stale_notifiers, 1);
+    stale->next = device->stale->first;
+    device->stale->first = stale;
+    return 0;
+}
+
+void vblk_fault_attach_again(struct vblk_queue *queue)
+{
+    struct vblk_device *device = queue->device;
+    int error = find_open(queue) ? 0 : add_stale(queue); /* it may be there still, since the start */
+
+    if (error < 0) {
+        vblk_log(&device->log, VBLK_LOG_WARNING, "queue %u: the fault could not attach the notifier again: %s",
+                 queue->index, g_strerror(-error));
+        return;
+    }
+    lttng_ust_tracepoint(vblk_dataplane, notifier_attach, device->device_id, queue->index, queue->kick_fd,
+                         rt_loop_id(queue->loop));
+    /* As the historical attach did, so that a request that came while detached is not missed. */
+    vblk_notifier_kick(queue);
+}
+
+void vblk_fault_notifier_released(struct vblk_queue *queue)
+{
+    struct stale_notifier *stale = find_open(queue);
+
+    if (!stale)
+        return;
+    stale->closed = true;
+    rt_timer_arm(stale->timer, rt_clock_ns() + KICK_AFTER_STOP_NS);
+}
+
+/* Take a closed descriptor out of epoll: it goes by number *and* file, so the file gets its number back for it. */
+static void remove_stale(struct stale_notifier *stale)
+{
+    int other = fcntl(stale->fd, F_DUPFD_CLOEXEC, 0); /* whoever has the number now, or -1 */
+
+    (void)dup2(stale->dup_fd, stale->fd);
+    rt_loop_detach_fd(stale->handler);
+    if (other >= 0) {
+        (void)dup2(other, stale->fd);
+        close(other);
+    } else {
+        close(stale->fd);
+    }
+}
+
+void vblk_fault_cleanup(struct vblk_device *device)
+{
+    struct stale_notifier *next;
+
+    if (!device->stale)
+        return;
+    for (struct stale_notifier *stale = device->stale->first; stale; stale = next) {
+        next = stale->next;
+        remove_stale(stale);
+        rt_timer_destroy(stale->timer);
+        close(stale->dup_fd);
+        g_free(stale);
+    }
+    g_free(device->stale);
+    device->stale = NULL;
+}
+
+char *vblk_fault_known(void)
+{
+    return vblk_fault_names(~0u);
+}

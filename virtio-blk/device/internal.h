@@ -1,0 +1,215 @@
+/* What the files of this folder share. Nobody else includes it. */
+#ifndef VBLK_DEVICE_INTERNAL_H
+#define VBLK_DEVICE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "device/device.h"
+#include "device/tracked.h"
+#include "log/log.h"
+#include "rt/coroutine.h"
+#include "rt/lock.h"
+#include "rt/loop.h"
+#include "rt/process.h"
+#include "vhost_user/memory_map.h"
+#include "vhost_user/session.h"
+#include "virtqueue/virtqueue.h"
+
+/* What QEMU's drivers ask for; the front end's choice counts, this is for estimates before there is one. */
+#define VBLK_QUEUE_SIZE_USUAL 128
+
+/* Values of vblk_dataplane:state. */
+enum vblk_state { VBLK_STOPPED = 0, VBLK_STARTING = 1, VBLK_STARTED = 2, VBLK_STOPPING = 3, VBLK_FAILED = 4 };
+
+/* Values of vblk_queue:notifications. */
+enum vblk_notifications_reason { VBLK_PROCESSING = 0, VBLK_POLLING = 1, VBLK_ATTACH = 2, VBLK_DETACH = 3 };
+
+/* Values of vblk_request:slow. */
+enum vblk_stage { VBLK_QUEUED = 0, VBLK_SERIALISING = 1, VBLK_BACKEND = 2, VBLK_COMPLETING = 3 };
+
+struct vblk_device;
+struct vblk_queue;
+
+struct vblk_request {
+    struct vblk_queue *queue;
+    struct vblk_element *element;
+    struct vblk_request *next_free;
+    uint8_t *status;          /* the last writable byte */
+    uint32_t header_type;
+    uint64_t offset_bytes;
+    uint32_t size_bytes;      /* data, without header and status */
+    struct iovec *data;
+    int data_count;
+    struct vblk_tracked tracked;
+
+    /* Read by the sampler while the request runs: relaxed atomics; id 0 means free. */
+    _Atomic uint64_t id;
+    _Atomic int64_t begin_ns; /* coarse clock */
+    _Atomic uint8_t type;     /* as in vblk_request:begin */
+    _Atomic uint8_t stage;
+    _Atomic bool slow;        /* set by the sampler, looked at when the request ends */
+};
+
+/* Counters that the queue's loop writes and the sampler reads: relaxed, no read-modify-write. */
+struct vblk_queue_counters {
+    _Atomic uint64_t kicks, empty_kicks, pops, completions, interrupts, suppressed_interrupts;
+};
+
+struct vblk_queue {
+    struct vblk_device *device;
+    uint16_t index;
+
+    /* What the front end said; main loop's thread. */
+    uint32_t size;
+    uint32_t base;
+    struct vhost_user_ring_address address;
+    bool has_address;
+    bool has_kick;            /* SET_VRING_KICK came: the ring may start */
+    bool polled;              /* it came without a descriptor */
+    bool assigned;            /* notifier_assign was announced and not yet released */
+    bool running;             /* part of a start that is done, until its ring is stopped */
+    int kick_fd;
+    int error_fd;
+
+    /* The dataplane; main loop's thread, read by the queue's loop after attach. */
+    struct rt_loop *home;     /* the IOThread that runs it when started */
+    struct rt_loop *loop;     /* which loop processes it now (main when stopped) */
+    struct rt_handler *handler;
+    struct vblk_disk_loop *disk; /* context of `home` */
+
+    /* Written by the main loop, read by the queue's loop at any time. */
+    _Atomic bool enabled;
+    _Atomic int call_fd;      /* replaced in the queue's loop while it runs */
+    _Atomic bool accepting;   /* ORDER queue.accept: set by attach, cleared by detach */
+
+    /* The queue's loop. */
+    struct vblk_virtqueue *vq; /* replaced only while detached and drained, under device->ring_lock */
+    bool busy;                /* inside queue_process(): completions wait for its one interrupt */
+    bool polling;             /* notifications are off because the loop polls */
+    bool interrupt_pending;
+    bool pending;             /* what turning notifications on found */
+    bool starved;             /* all requests were out */
+    struct rt_bh *bh;         /* interrupts of requests that end outside queue_process(), and more work */
+    struct rt_timer *retry_timer; /* no coroutine could be had, or the ring is polled */
+    struct vblk_request *requests, *free_requests;
+    unsigned request_count;
+    struct vblk_request *deferred, **deferred_last; /* popped, but no coroutine could be had */
+    struct rt_coroutine *drain_waiter;
+    uint64_t next_request_id, last_request_id;
+    _Atomic uint32_t in_flight; /* written by the queue's loop only */
+    _Atomic bool broken;
+    struct vblk_queue_counters counters;
+};
+
+struct vblk_device {
+    char *name;
+    struct vblk_log log;
+    uint32_t device_id;
+    struct vblk_disk *disk;
+    struct vblk_disk_facts facts;
+    uint32_t block_size_bytes;
+    char serial[VBLK_SERIAL_BYTES];
+    unsigned faults;
+    uint64_t features;        /* negotiated */
+
+    struct rt_loop *main_loop;
+    struct rt_loop **loops;
+    unsigned loop_count;
+    struct vblk_disk_loop **disk_loops; /* contexts while the disk is in the IOThreads, index as loops */
+
+    struct vhost_user_session *session;
+    void (*ended)(void *opaque);
+    void *opaque;
+    struct vhost_user_memory_map *map;
+    _Atomic int connection_fd; /* -1: no front end */
+
+    _Atomic uint8_t state;    /* enum vblk_state, for traces */
+    /* The flag that drain callbacks look at: true only while notifiers belong to the queues' loops. */
+    _Atomic bool started;
+    uint32_t pool_share;      /* what rt_pool_inc_max() was told */
+    _Atomic uint32_t drain_depth;
+
+    struct vblk_tracked_disk tracked;
+
+    /* Taken by the main loop to replace a vq, and by the sampler to read rings: never by an IOThread. */
+    pthread_mutex_t ring_lock;
+    struct rt_process_source source;
+
+    uint16_t queue_count;
+    struct vblk_queue *queues;
+
+    struct vblk_stale_notifiers *stale; /* fault.c; NULL without a fault */
+};
+
+/* ring.c */
+extern const struct vhost_user_ops vblk_ring_ops;
+
+/* config.c */
+uint64_t vblk_config_features(const struct vblk_device *device);
+int vblk_config_read(const struct vblk_device *device, uint32_t offset, uint32_t size, uint8_t *bytes_out);
+
+/* notifier.c: one queue's host notifier. */
+int vblk_notifier_assign(struct vblk_queue *queue, int fd); /* fd -1: a ring that is polled */
+void vblk_notifier_release(struct vblk_queue *queue); /* announced; closed after the commit */
+void vblk_notifier_close(struct vblk_queue *queue);
+/* Thread: the queue's loop in start and stop, the draining thread in a drain. */
+int vblk_notifier_attach(struct vblk_queue *queue);
+void vblk_notifier_detach(struct vblk_queue *queue);
+void vblk_notifier_commit(struct vblk_device *device, uint16_t count, bool assign);
+void vblk_notifier_kick(struct vblk_queue *queue);
+
+/* dataplane.c; coroutine of the main loop. */
+bool vblk_dataplane_ring_ready(const struct vblk_queue *queue);
+void vblk_dataplane_open_start(struct vblk_device *device); /* stopped or failed -> starting */
+int vblk_dataplane_start_co(struct vblk_device *device);    /* starting -> started, or failed */
+void vblk_dataplane_abort_start_co(struct vblk_device *device); /* starting -> failed, everything undone */
+int vblk_dataplane_add_ring_co(struct vblk_queue *queue);   /* one more while started */
+void vblk_dataplane_stop_ring_co(struct vblk_queue *queue); /* the last one stops the device */
+void vblk_dataplane_stop_co(struct vblk_device *device);    /* all rings */
+void vblk_dataplane_drain_begin_co(struct vblk_device *device);
+void vblk_dataplane_drain_end(struct vblk_device *device);
+void vblk_dataplane_settle(struct vblk_device *device); /* nothing assigned any more: starting or failed -> stopped */
+int vblk_dataplane_set_memory_co(struct vblk_device *device, struct vhost_user_memory_map *map);
+
+/* queue.c; the queue's loop unless said otherwise. */
+int vblk_queue_create_ring(struct vblk_queue *queue);   /* main loop, detached; vq is NULL */
+void vblk_queue_destroy_ring(struct vblk_queue *queue); /* main loop, detached and drained; keeps the base */
+int vblk_queue_enter_loop(struct vblk_queue *queue);    /* bottom half and timer of its loop */
+void vblk_queue_leave_loop(struct vblk_queue *queue);
+bool vblk_queue_kicked(void *opaque);
+bool vblk_queue_poll(void *opaque);
+bool vblk_queue_poll_ready(void *opaque);
+void vblk_queue_poll_begin(void *opaque);
+bool vblk_queue_poll_end(void *opaque);
+void vblk_queue_process(void *opaque);
+void vblk_queue_set_notifications(struct vblk_queue *queue, bool enable, enum vblk_notifications_reason reason);
+void vblk_queue_complete(struct vblk_request *request, uint8_t status, uint32_t data_bytes);
+void vblk_queue_break(struct vblk_queue *queue, int error, const char *reason);
+void vblk_queue_interrupt(struct vblk_queue *queue);    /* what is pending, now */
+void vblk_queue_drain_co(struct vblk_queue *queue);     /* waits for in_flight 0, in the queue's loop */
+
+/* request.c: -EPROTO with a reason when the chain cannot be a request at all. */
+int vblk_request_parse(struct vblk_request *request, const char **reason_out);
+void vblk_request_run(void *opaque); /* a coroutine's function; ends in vblk_queue_complete() */
+
+/* sampler.c */
+void vblk_sampler_trace_queue(struct vblk_queue *queue); /* ring_lock held, or no one can replace the vq */
+void vblk_sampler_init(struct vblk_device *device);
+void vblk_sampler_deinit(struct vblk_device *device);
+void vblk_sampler_request_ended(struct vblk_request *request);
+
+/* fault.c: what --fault=started-before-attach leaves behind. */
+void vblk_fault_attach_again(struct vblk_queue *queue);
+void vblk_fault_notifier_released(struct vblk_queue *queue);
+void vblk_fault_cleanup(struct vblk_device *device);
+
+static inline void vblk_count(_Atomic uint64_t *counter)
+{
+    /* One writer: no locked instruction. */
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
+}
+
+#endif

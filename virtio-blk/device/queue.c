@@ -1,0 +1,387 @@
+/* A queue at work, in its IOThread: take what the driver made available, start a coroutine for each request, give
+ * back what is done, and interrupt once for a batch. */
+#include <errno.h>
+#include <glib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "device/internal.h"
+#include "tracepoints/queue.h"
+#include "tracepoints/request.h"
+
+/* Requests begun in one go before other handlers of the loop get their turn. */
+#define BATCH_MAX 256
+/* When no coroutine can be had: try again at the latest then (any request that ends tries, too). */
+#define RETRY_NS (10 * INT64_C(1000000))
+/* How often a ring without kick descriptor is looked at when the loop does not poll anyway. */
+#define POLLED_RING_NS (50 * INT64_C(1000))
+/* Request ids are dealt to queues in blocks, so that queues share no hot counter. */
+#define ID_BLOCK 4096
+
+static _Atomic uint64_t next_id_block = 1;
+
+/* Vague by up to a clock tick, and several times cheaper: it only finds requests that are older than a second. */
+static int64_t coarse_clock_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static uint64_t take_request_id(struct vblk_queue *queue)
+{
+    if (queue->next_request_id == queue->last_request_id) {
+        queue->next_request_id = atomic_fetch_add_explicit(&next_id_block, ID_BLOCK, memory_order_relaxed);
+        queue->last_request_id = queue->next_request_id + ID_BLOCK;
+    }
+    return queue->next_request_id++;
+}
+
+static void add_in_flight(struct vblk_queue *queue, int delta)
+{
+    /* One writer. */
+    atomic_store_explicit(&queue->in_flight,
+                          atomic_load_explicit(&queue->in_flight, memory_order_relaxed) + delta,
+                          memory_order_relaxed);
+}
+
+/* Whether requests may be taken: attached, enabled, not broken. ORDER queue.accept: attach stores handler-side
+ * state, then accepting (release); the loop loads it (acquire) before it touches the ring. */
+static bool accepting(struct vblk_queue *queue)
+{
+    return atomic_load_explicit(&queue->accepting, memory_order_acquire) &&
+           atomic_load_explicit(&queue->enabled, memory_order_relaxed) &&
+           !atomic_load_explicit(&queue->broken, memory_order_relaxed);
+}
+
+void vblk_queue_set_notifications(struct vblk_queue *queue, bool enable, enum vblk_notifications_reason reason)
+{
+    if (enable)
+        queue->pending = vblk_virtqueue_enable_notifications(queue->vq);
+    else
+        vblk_virtqueue_disable_notifications(queue->vq);
+    lttng_ust_tracepoint(vblk_queue, notifications, queue->device->device_id, queue->index, enable, reason);
+}
+
+void vblk_queue_break(struct vblk_queue *queue, int error, const char *reason)
+{
+    if (atomic_load_explicit(&queue->broken, memory_order_relaxed))
+        return;
+    atomic_store_explicit(&queue->broken, true, memory_order_relaxed);
+    lttng_ust_tracepoint(vblk_queue, broken, queue->device->device_id, queue->index, error, reason);
+    vblk_log(&queue->device->log, VBLK_LOG_ERROR,
+             "queue %u: the driver broke the protocol: %s; the queue stops (reload the guest's driver)", queue->index,
+             reason);
+    if (queue->error_fd >= 0)
+        (void)eventfd_write(queue->error_fd, 1);
+}
+
+static void give_back_request(struct vblk_queue *queue, struct vblk_request *request)
+{
+    atomic_store_explicit(&request->id, 0, memory_order_relaxed);
+    request->next_free = queue->free_requests;
+    queue->free_requests = request;
+}
+
+static bool start_request(struct vblk_queue *queue, struct vblk_request *request)
+{
+    struct rt_coroutine *co = rt_coroutine_create(vblk_request_run, request);
+
+    if (!co)
+        return false;
+    rt_coroutine_enter(co);
+    return true;
+}
+
+/* Out of stacks: the request is taken and stays taken; it runs as soon as a coroutine can be had. */
+static void defer_request(struct vblk_queue *queue, struct vblk_request *request)
+{
+    request->next_free = NULL;
+    *queue->deferred_last = request;
+    queue->deferred_last = &request->next_free;
+    rt_timer_arm(queue->retry_timer, rt_clock_ns() + RETRY_NS);
+}
+
+static bool start_deferred(struct vblk_queue *queue)
+{
+    while (queue->deferred) {
+        struct vblk_request *request = queue->deferred;
+        struct rt_coroutine *co = rt_coroutine_create(vblk_request_run, request);
+
+        if (!co) {
+            rt_timer_arm(queue->retry_timer, rt_clock_ns() + RETRY_NS);
+            return false;
+        }
+        queue->deferred = request->next_free;
+        if (!queue->deferred)
+            queue->deferred_last = &queue->deferred;
+        rt_coroutine_enter(co);
+    }
+    return true;
+}
+
+/* One request off the ring and on its way. False: nothing there, or the queue broke, or all requests are out. */
+static bool begin_one(struct vblk_queue *queue)
+{
+    struct vblk_request *request = queue->free_requests;
+    const char *reason = NULL;
+    uint64_t id;
+    int error;
+
+    if (!request)
+        return false; /* more chains than the ring is long: the next completion looks again */
+    request->element = vblk_virtqueue_pop(queue->vq, &error, &reason);
+    if (!request->element) {
+        if (error == -EPROTO)
+            vblk_queue_break(queue, error, reason);
+        queue->starved = error == -ENOMEM; /* the next completion looks again */
+        return false;
+    }
+    vblk_count(&queue->counters.pops);
+    if (vblk_request_parse(request, &reason) < 0) {
+        vblk_virtqueue_discard(queue->vq, request->element);
+        vblk_queue_break(queue, -EPROTO, reason);
+        return false;
+    }
+    queue->free_requests = request->next_free;
+    id = take_request_id(queue);
+    atomic_store_explicit(&request->begin_ns, coarse_clock_ns(), memory_order_relaxed);
+    atomic_store_explicit(&request->stage, VBLK_QUEUED, memory_order_relaxed);
+    atomic_store_explicit(&request->slow, false, memory_order_relaxed);
+    atomic_store_explicit(&request->id, id, memory_order_release); /* ORDER request.slot: last, names the life */
+    add_in_flight(queue, 1);
+    lttng_ust_tracepoint(vblk_request, begin, id, queue->device->device_id, queue->index, request->element->head,
+                         atomic_load_explicit(&request->type, memory_order_relaxed), request->offset_bytes,
+                         request->size_bytes, rt_loop_id(queue->loop));
+    if (queue->deferred || !start_request(queue, request))
+        defer_request(queue, request);
+    return true;
+}
+
+static bool process(struct vblk_queue *queue)
+{
+    unsigned count = 0;
+
+    if (queue->busy || !accepting(queue))
+        return false;
+    queue->busy = true;
+    do {
+        if (!queue->polling)
+            vblk_queue_set_notifications(queue, false, VBLK_PROCESSING);
+        while (count < BATCH_MAX && begin_one(queue))
+            count++;
+        if (count == BATCH_MAX) {
+            /* Notifications stay off: the bottom half goes on here. */
+            rt_bh_schedule(queue->bh);
+            break;
+        }
+        queue->pending = false;
+        if (!queue->polling)
+            vblk_queue_set_notifications(queue, true, VBLK_PROCESSING);
+    } while (queue->pending && queue->free_requests && accepting(queue));
+    queue->busy = false;
+    vblk_queue_interrupt(queue);
+    return count > 0;
+}
+
+void vblk_queue_process(void *opaque)
+{
+    process(opaque);
+}
+
+/* Bottom half: interrupts of requests that ended outside process(), and whatever waits to be taken. */
+static void bottom_half(void *opaque)
+{
+    struct vblk_queue *queue = opaque;
+
+    vblk_queue_interrupt(queue);
+    if (!start_deferred(queue) || !accepting(queue))
+        return;
+    if (!queue->polling && vblk_virtqueue_pending(queue->vq))
+        process(queue);
+}
+
+static void retry(void *opaque)
+{
+    struct vblk_queue *queue = opaque;
+
+    bottom_half(queue);
+    if (queue->polled && accepting(queue))
+        rt_timer_arm(queue->retry_timer, rt_clock_ns() + POLLED_RING_NS);
+}
+
+bool vblk_queue_kicked(void *opaque)
+{
+    struct vblk_queue *queue = opaque;
+    eventfd_t value;
+
+    if (eventfd_read(queue->kick_fd, &value) != 0) {
+        vblk_count(&queue->counters.empty_kicks);
+        return false;
+    }
+    vblk_count(&queue->counters.kicks);
+    lttng_ust_tracepoint(vblk_queue, kick, queue->device->device_id, queue->index);
+    process(queue);
+    return true;
+}
+
+bool vblk_queue_poll(void *opaque)
+{
+    struct vblk_queue *queue = opaque;
+
+    return accepting(queue) && queue->free_requests && vblk_virtqueue_pending(queue->vq);
+}
+
+bool vblk_queue_poll_ready(void *opaque)
+{
+    return process(opaque);
+}
+
+void vblk_queue_poll_begin(void *opaque)
+{
+    struct vblk_queue *queue = opaque;
+
+    if (!accepting(queue))
+        return;
+    queue->polling = true;
+    vblk_queue_set_notifications(queue, false, VBLK_POLLING);
+}
+
+bool vblk_queue_poll_end(void *opaque)
+{
+    struct vblk_queue *queue = opaque;
+
+    if (!queue->polling)
+        return false;
+    queue->polling = false;
+    queue->pending = false;
+    vblk_queue_set_notifications(queue, true, VBLK_POLLING);
+    return queue->pending && accepting(queue);
+}
+
+void vblk_queue_interrupt(struct vblk_queue *queue)
+{
+    bool wanted;
+    int call_fd;
+
+    if (!queue->interrupt_pending)
+        return;
+    queue->interrupt_pending = false;
+    call_fd = atomic_load_explicit(&queue->call_fd, memory_order_relaxed);
+    wanted = vblk_virtqueue_should_interrupt(queue->vq) && call_fd >= 0;
+    if (wanted) {
+        (void)eventfd_write(call_fd, 1); /* full counter: the driver has an interrupt to come anyway */
+        vblk_count(&queue->counters.interrupts);
+    } else {
+        vblk_count(&queue->counters.suppressed_interrupts);
+    }
+    lttng_ust_tracepoint(vblk_queue, interrupt, queue->device->device_id, queue->index, !wanted);
+}
+
+void vblk_queue_complete(struct vblk_request *request, uint8_t status, uint32_t data_bytes)
+{
+    struct vblk_queue *queue = request->queue;
+    uint64_t id = atomic_load_explicit(&request->id, memory_order_relaxed);
+
+    *request->status = status;
+    vblk_virtqueue_push(queue->vq, request->element, data_bytes + 1);
+    vblk_count(&queue->counters.completions);
+    lttng_ust_tracepoint(vblk_request, end, id, status);
+    if (atomic_load_explicit(&request->slow, memory_order_relaxed))
+        vblk_sampler_request_ended(request);
+    if (!queue->free_requests)
+        queue->starved = true;
+    give_back_request(queue, request);
+    add_in_flight(queue, -1);
+    queue->interrupt_pending = true;
+    if (!queue->busy || queue->deferred || queue->starved) {
+        queue->starved = false;
+        rt_bh_schedule(queue->bh);
+    }
+    if (queue->drain_waiter && atomic_load_explicit(&queue->in_flight, memory_order_relaxed) == 0) {
+        struct rt_coroutine *waiter = queue->drain_waiter;
+
+        queue->drain_waiter = NULL;
+        rt_coroutine_wake(waiter);
+    }
+}
+
+void vblk_queue_drain_co(struct vblk_queue *queue)
+{
+    if (atomic_load_explicit(&queue->in_flight, memory_order_relaxed) > 0) {
+        queue->drain_waiter = rt_coroutine_self();
+        rt_coroutine_yield();
+    }
+    vblk_queue_interrupt(queue);
+}
+
+int vblk_queue_enter_loop(struct vblk_queue *queue)
+{
+    queue->bh = rt_bh_create(queue->home, bottom_half, queue);
+    queue->retry_timer = rt_timer_create(queue->home, retry, queue);
+    if (!queue->bh || !queue->retry_timer) {
+        vblk_queue_leave_loop(queue);
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+void vblk_queue_leave_loop(struct vblk_queue *queue)
+{
+    rt_bh_destroy(queue->bh);
+    rt_timer_destroy(queue->retry_timer);
+    queue->bh = NULL;
+    queue->retry_timer = NULL;
+}
+
+int vblk_queue_create_ring(struct vblk_queue *queue)
+{
+    struct vblk_device *device = queue->device;
+    struct vblk_virtqueue_config config = {
+        .size = queue->size,
+        .base = queue->base,
+        .features = device->features,
+        .desc_user = queue->address.desc_user,
+        .avail_user = queue->address.avail_user,
+        .used_user = queue->address.used_user,
+    };
+    struct vblk_virtqueue *vq;
+    int error = vblk_virtqueue_create(&config, device->map, &vq);
+
+    if (error < 0)
+        return error;
+    pthread_mutex_lock(&device->ring_lock);
+    queue->vq = vq;
+    queue->requests = g_new0(struct vblk_request, queue->size);
+    queue->request_count = queue->size;
+    queue->free_requests = NULL;
+    for (unsigned i = queue->size; i-- > 0;) {
+        queue->requests[i].queue = queue;
+        give_back_request(queue, &queue->requests[i]);
+    }
+    queue->deferred = NULL;
+    queue->deferred_last = &queue->deferred;
+    queue->interrupt_pending = queue->polling = queue->starved = false;
+    atomic_store_explicit(&queue->broken, false, memory_order_relaxed);
+    pthread_mutex_unlock(&device->ring_lock);
+    return 0;
+}
+
+void vblk_queue_destroy_ring(struct vblk_queue *queue)
+{
+    struct vblk_device *device = queue->device;
+
+    if (!queue->vq)
+        return;
+    pthread_mutex_lock(&device->ring_lock);
+    queue->base = vblk_virtqueue_popped_index(queue->vq);
+    vblk_virtqueue_destroy(queue->vq);
+    queue->vq = NULL;
+    g_free(queue->requests);
+    queue->requests = queue->free_requests = NULL;
+    queue->request_count = 0;
+    pthread_mutex_unlock(&device->ring_lock);
+}

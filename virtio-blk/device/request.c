@@ -1,0 +1,230 @@
+/* What a descriptor chain asks for, and doing it. The driver is hostile: the header is copied once and checked on
+ * the copy. Source: VIRTIO 1.2, 5.2.6 (device operation). */
+#include <endian.h>
+#include <errno.h>
+#include <linux/virtio_blk.h>
+#include <string.h>
+
+#include "device/internal.h"
+#include "tracepoints/request.h"
+
+#define TYPE_OTHER 255
+
+struct header {
+    uint32_t type, reserved;
+    uint64_t sector;
+};
+
+/* Take @bytes from the front of an iovec, split anywhere (legal with VERSION_1). They are there: the caller looked. */
+static void take_front(struct iovec **iov, int *iov_count, void *to, size_t bytes)
+{
+    while (bytes > 0) {
+        struct iovec *first = *iov;
+        size_t part = first->iov_len < bytes ? first->iov_len : bytes;
+
+        memcpy(to, first->iov_base, part);
+        to = (char *)to + part;
+        bytes -= part;
+        first->iov_base = (char *)first->iov_base + part;
+        first->iov_len -= part;
+        if (first->iov_len == 0) {
+            (*iov)++;
+            (*iov_count)--;
+        }
+    }
+}
+
+/* The last byte is the status; it leaves the data. */
+static uint8_t *take_last_byte(const struct iovec *iov, int *iov_count)
+{
+    struct iovec *last = (struct iovec *)&iov[*iov_count - 1];
+    uint8_t *byte = (uint8_t *)last->iov_base + --last->iov_len;
+
+    if (last->iov_len == 0)
+        (*iov_count)--;
+    return byte;
+}
+
+int vblk_request_parse(struct vblk_request *request, const char **reason_out)
+{
+    struct vblk_element *element = request->element;
+    struct iovec *out = element->out, *in = element->in;
+    int out_count = element->out_count, in_count = element->in_count;
+    struct header header;
+    uint8_t type;
+
+    if (element->out_bytes < sizeof(header)) {
+        *reason_out = "request header missing or short";
+        return -EPROTO;
+    }
+    if (element->in_bytes < 1) {
+        *reason_out = "no room for the request's status";
+        return -EPROTO;
+    }
+    take_front(&out, &out_count, &header, sizeof(header));
+    request->status = take_last_byte(in, &in_count);
+    request->header_type = le32toh(header.type);
+    request->data = NULL;
+    request->data_count = 0;
+    request->size_bytes = 0;
+    request->offset_bytes = 0;
+    switch (request->header_type) {
+    case VIRTIO_BLK_T_IN:
+    case VIRTIO_BLK_T_GET_ID:
+        request->data = in;
+        request->data_count = in_count;
+        request->size_bytes = element->in_bytes - 1;
+        break;
+    case VIRTIO_BLK_T_OUT:
+        request->data = out;
+        request->data_count = out_count;
+        request->size_bytes = element->out_bytes - sizeof(header);
+        break;
+    default:
+        break;
+    }
+    switch (request->header_type) {
+    case VIRTIO_BLK_T_IN:
+    case VIRTIO_BLK_T_OUT:
+        /* A sector whose byte offset does not fit is refused later; the trace then shows the largest. */
+        if (__builtin_mul_overflow(le64toh(header.sector), 512, &request->offset_bytes))
+            request->offset_bytes = UINT64_MAX;
+        type = request->header_type;
+        break;
+    case VIRTIO_BLK_T_FLUSH:
+    case VIRTIO_BLK_T_GET_ID:
+    case VIRTIO_BLK_T_DISCARD:
+    case VIRTIO_BLK_T_WRITE_ZEROES:
+        type = request->header_type;
+        break;
+    default:
+        type = TYPE_OTHER;
+        break;
+    }
+    atomic_store_explicit(&request->type, type, memory_order_relaxed);
+    return 0;
+}
+
+static bool inside_disk(const struct vblk_request *request)
+{
+    uint64_t disk_bytes = request->queue->device->facts.size_bytes;
+
+    return request->size_bytes % 512 == 0 && request->size_bytes <= disk_bytes &&
+           request->offset_bytes <= disk_bytes - request->size_bytes;
+}
+
+static void set_stage(struct vblk_request *request, enum vblk_stage stage)
+{
+    atomic_store_explicit(&request->stage, stage, memory_order_relaxed);
+}
+
+static void track_co(struct vblk_request *request, uint64_t id, bool write)
+{
+    struct vblk_queue *queue = request->queue;
+    struct vblk_device *device = queue->device;
+    uint64_t first = request->offset_bytes, last = first + request->size_bytes;
+    bool rmw = write && vblk_disk_write_needs_rmw(device->disk, first, request->size_bytes);
+
+    if (rmw) {
+        uint64_t mask = device->facts.align_bytes - 1;
+
+        first &= ~mask;
+        last = (last + mask) & ~mask;
+    }
+    request->tracked = (struct vblk_tracked){ .request_id = id,
+                                              .offset_bytes = first,
+                                              .size_bytes = last - first,
+                                              .write = write,
+                                              .serialising = rmw };
+    set_stage(request, VBLK_SERIALISING);
+    vblk_tracked_begin_co(&device->tracked, queue->index, &request->tracked);
+}
+
+static int transfer_co(struct vblk_request *request, uint64_t id, bool write)
+{
+    struct vblk_queue *queue = request->queue;
+    struct vblk_device *device = queue->device;
+    int result;
+
+    track_co(request, id, write);
+    set_stage(request, VBLK_BACKEND);
+    lttng_ust_tracepoint(vblk_request, submit, id);
+    if (write)
+        result = vblk_disk_write_co(queue->disk, request->offset_bytes, request->data, request->data_count);
+    else
+        result = vblk_disk_read_co(queue->disk, request->offset_bytes, request->data, request->data_count);
+    lttng_ust_tracepoint(vblk_request, complete, id, result);
+    set_stage(request, VBLK_COMPLETING);
+    /* A write that failed half-way changed the disk as well. */
+    vblk_tracked_end(&device->tracked, queue->index, &request->tracked, write);
+    return result;
+}
+
+static int disk_flush_co(void *opaque)
+{
+    return vblk_disk_flush_co(opaque);
+}
+
+static int flush_co(struct vblk_request *request, uint64_t id)
+{
+    int result;
+
+    set_stage(request, VBLK_BACKEND);
+    lttng_ust_tracepoint(vblk_request, submit, id);
+    result = vblk_tracked_flush_co(&request->queue->device->tracked, disk_flush_co, request->queue->disk);
+    lttng_ust_tracepoint(vblk_request, complete, id, result);
+    set_stage(request, VBLK_COMPLETING);
+    return result;
+}
+
+/* The serial, cut or padded to what the driver gave room for (20 bytes). Returns the bytes written. */
+static uint32_t get_id(const struct vblk_request *request)
+{
+    const struct vblk_device *device = request->queue->device;
+    uint32_t done = 0;
+
+    for (int i = 0; i < request->data_count && done < VBLK_SERIAL_BYTES; i++) {
+        uint32_t left = VBLK_SERIAL_BYTES - done;
+        uint32_t part = request->data[i].iov_len < left ? request->data[i].iov_len : left;
+
+        memcpy(request->data[i].iov_base, device->serial + done, part);
+        done += part;
+    }
+    return done;
+}
+
+void vblk_request_run(void *opaque)
+{
+    struct vblk_request *request = opaque;
+    const struct vblk_device *device = request->queue->device;
+    uint64_t id = atomic_load_explicit(&request->id, memory_order_relaxed);
+    uint8_t status = VIRTIO_BLK_S_OK;
+    uint32_t written_bytes = 0;
+
+    switch (request->header_type) {
+    case VIRTIO_BLK_T_IN:
+        if (!inside_disk(request))
+            status = VIRTIO_BLK_S_IOERR;
+        else if (request->size_bytes > 0 && transfer_co(request, id, false) < 0)
+            status = VIRTIO_BLK_S_IOERR;
+        else
+            written_bytes = request->size_bytes;
+        break;
+    case VIRTIO_BLK_T_OUT:
+        if (device->facts.read_only || !inside_disk(request) ||
+            (request->size_bytes > 0 && transfer_co(request, id, true) < 0))
+            status = VIRTIO_BLK_S_IOERR;
+        break;
+    case VIRTIO_BLK_T_FLUSH:
+        if (!device->facts.read_only && flush_co(request, id) < 0)
+            status = VIRTIO_BLK_S_IOERR;
+        break;
+    case VIRTIO_BLK_T_GET_ID:
+        written_bytes = get_id(request);
+        break;
+    default:
+        status = VIRTIO_BLK_S_UNSUPP;
+        break;
+    }
+    vblk_queue_complete(request, status, written_bytes);
+}

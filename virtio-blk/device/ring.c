@@ -1,0 +1,285 @@
+/* What the front end says, message by message, and what it means for rings and dataplane: the operations behind the
+ * vhost-user session. All in the session's coroutine, one after another. */
+#include <errno.h>
+#include <fcntl.h>
+#include <glib.h>
+#include <linux/virtio_config.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "device/internal.h"
+
+static struct vblk_queue *queue_at(void *opaque, uint16_t index)
+{
+    struct vblk_device *device = opaque;
+
+    return index < device->queue_count ? &device->queues[index] : NULL;
+}
+
+static void connected(void *opaque, int fd)
+{
+    struct vblk_device *device = opaque;
+
+    atomic_store_explicit(&device->connection_fd, fd, memory_order_relaxed);
+}
+
+static bool is_state(const struct vblk_device *device, enum vblk_state state)
+{
+    return atomic_load_explicit(&device->state, memory_order_relaxed) == state;
+}
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+static void replace_call_fd_co(struct vblk_queue *queue, int fd)
+{
+    int old;
+
+    /* The loop may be writing to the old one: swap in its thread, then nobody does. */
+    if (queue->bh)
+        rt_coroutine_move(queue->home);
+    old = atomic_exchange_explicit(&queue->call_fd, fd, memory_order_relaxed);
+    if (queue->bh) {
+        /* Interrupts may have gone to the old one unheard. */
+        if (fd >= 0)
+            (void)eventfd_write(fd, 1);
+        rt_coroutine_move(queue->device->main_loop);
+    }
+    close_fd(&old);
+}
+
+/* Nothing is left of the front end: rings stopped, descriptors closed, memory let go. */
+static void forget_front_end_co(struct vblk_device *device)
+{
+    vblk_dataplane_stop_co(device);
+    vblk_dataplane_abort_start_co(device);
+    for (unsigned i = 0; i < device->queue_count; i++) {
+        struct vblk_queue *queue = &device->queues[i];
+
+        vblk_dataplane_stop_ring_co(queue); /* given a notifier, never part of a start */
+        replace_call_fd_co(queue, -1);
+        close_fd(&queue->error_fd);
+        queue->size = queue->base = 0;
+        queue->has_address = false;
+        atomic_store_explicit(&queue->enabled, false, memory_order_relaxed);
+    }
+    vblk_dataplane_settle(device);
+    vhost_user_memory_map_unref(device->map);
+    device->map = NULL;
+    device->features = 0;
+}
+
+static void disconnected_co(void *opaque, int error)
+{
+    struct vblk_device *device = opaque;
+
+    (void)error; /* the session told it */
+    atomic_store_explicit(&device->connection_fd, -1, memory_order_relaxed);
+    forget_front_end_co(device);
+}
+
+static void ended(void *opaque)
+{
+    struct vblk_device *device = opaque;
+
+    if (device->ended)
+        device->ended(device->opaque);
+}
+
+static int reset_co(void *opaque)
+{
+    struct vblk_device *device = opaque;
+
+    forget_front_end_co(device);
+    return 0;
+}
+
+static int set_features(void *opaque, uint64_t features)
+{
+    struct vblk_device *device = opaque;
+
+    device->features = features;
+    return 0;
+}
+
+static int set_memory_co(void *opaque, struct vhost_user_memory_map *map)
+{
+    return vblk_dataplane_set_memory_co(opaque, map);
+}
+
+static int set_ring_size(void *opaque, uint16_t index, uint32_t size)
+{
+    struct vblk_queue *queue = queue_at(opaque, index);
+
+    if (!queue || size == 0 || size > VBLK_VIRTQUEUE_SIZE_MAX || (size & (size - 1)) != 0)
+        return -EINVAL;
+    if (queue->running)
+        return -EBUSY;
+    queue->size = size;
+    return 0;
+}
+
+static int set_ring_address(void *opaque, uint16_t index, const struct vhost_user_ring_address *address)
+{
+    struct vblk_queue *queue = queue_at(opaque, index);
+
+    if (!queue)
+        return -EINVAL;
+    /* A running ring keeps its addresses; the message may come again to change the log flag. */
+    if (queue->running && (address->desc_user != queue->address.desc_user ||
+                           address->avail_user != queue->address.avail_user ||
+                           address->used_user != queue->address.used_user))
+        return -EBUSY;
+    queue->address = *address;
+    queue->has_address = true;
+    return 0;
+}
+
+static int set_ring_base(void *opaque, uint16_t index, uint32_t base)
+{
+    struct vblk_queue *queue = queue_at(opaque, index);
+
+    if (!queue || base > UINT16_MAX)
+        return -EINVAL;
+    if (queue->running)
+        return -EBUSY;
+    queue->base = base;
+    return 0;
+}
+
+/* Close the start, or let a ring join, when everything that this needs has been said. */
+static int start_what_is_ready_co(struct vblk_queue *queue)
+{
+    struct vblk_device *device = queue->device;
+
+    if (queue->running || !vblk_dataplane_ring_ready(queue))
+        return 0;
+    if (is_state(device, VBLK_STARTED))
+        return vblk_dataplane_add_ring_co(queue);
+    vblk_dataplane_open_start(device);
+    return vblk_dataplane_start_co(device);
+}
+
+static int set_ring_kick_co(void *opaque, uint16_t index, int fd)
+{
+    struct vblk_queue *queue = queue_at(opaque, index);
+    struct vblk_device *device = opaque;
+    int error;
+
+    if (!queue)
+        return -EINVAL;
+    if (queue->assigned) {
+        /* A new notifier for a ring that has one: the ring stops, and starts with the new one. */
+        vblk_dataplane_stop_ring_co(queue);
+    }
+    if (fd >= 0 && fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
+        return -errno;
+    vblk_dataplane_open_start(device);
+    error = vblk_notifier_assign(queue, fd);
+    if (error < 0)
+        return error;
+    queue->has_kick = true;
+    queue->polled = fd < 0;
+    if (!vhost_user_session_has_protocol_features(device->session))
+        atomic_store_explicit(&queue->enabled, true, memory_order_relaxed);
+    if (!atomic_load_explicit(&queue->enabled, memory_order_relaxed))
+        return 0;
+    /* From here the descriptor is ours, whatever comes: a start that fails closes it. */
+    error = start_what_is_ready_co(queue);
+    if (error < 0)
+        vblk_log(&device->log, VBLK_LOG_ERROR, "queue %u does not run: %s", index, g_strerror(-error));
+    return 0;
+}
+
+static int set_ring_call(void *opaque, uint16_t index, int fd)
+{
+    struct vblk_queue *queue = queue_at(opaque, index);
+
+    if (!queue || (fd >= 0 && fcntl(fd, F_SETFL, O_NONBLOCK) != 0))
+        return -EINVAL;
+    replace_call_fd_co(queue, fd);
+    return 0;
+}
+
+static int set_ring_error(void *opaque, uint16_t index, int fd)
+{
+    struct vblk_queue *queue = queue_at(opaque, index);
+    struct vblk_device *device = opaque;
+    int old;
+
+    if (!queue || (fd >= 0 && fcntl(fd, F_SETFL, O_NONBLOCK) != 0))
+        return -EINVAL;
+    if (queue->bh)
+        rt_coroutine_move(queue->home);
+    old = queue->error_fd;
+    queue->error_fd = fd;
+    if (queue->bh)
+        rt_coroutine_move(device->main_loop);
+    close_fd(&old);
+    return 0;
+}
+
+static int set_ring_enable_co(void *opaque, uint16_t index, bool enable)
+{
+    struct vblk_queue *queue = queue_at(opaque, index);
+
+    if (!queue)
+        return -EINVAL;
+    atomic_store_explicit(&queue->enabled, enable, memory_order_relaxed);
+    if (!enable)
+        return 0;
+    if (queue->running) {
+        vblk_notifier_kick(queue); /* what came while it was disabled */
+        return 0;
+    }
+    return start_what_is_ready_co(queue);
+}
+
+static int get_ring_base_co(void *opaque, uint16_t index, uint32_t *base_out)
+{
+    struct vblk_queue *queue = queue_at(opaque, index);
+    struct vblk_device *device = opaque;
+
+    if (!queue)
+        return -EINVAL;
+    vblk_dataplane_stop_ring_co(queue);
+    vblk_dataplane_settle(device);
+    *base_out = queue->base;
+    return 0;
+}
+
+static int get_config(void *opaque, uint32_t offset, uint32_t size, uint8_t *bytes_out)
+{
+    return vblk_config_read(opaque, offset, size, bytes_out);
+}
+
+static int set_config(void *opaque, uint32_t offset, uint32_t size, const uint8_t *bytes)
+{
+    /* Nothing in it is writable without the features that say so. */
+    (void)opaque, (void)offset, (void)size, (void)bytes;
+    return -EINVAL;
+}
+
+const struct vhost_user_ops vblk_ring_ops = {
+    .connected = connected,
+    .disconnected_co = disconnected_co,
+    .ended = ended,
+    .set_features = set_features,
+    .set_memory_co = set_memory_co,
+    .set_ring_size = set_ring_size,
+    .set_ring_address = set_ring_address,
+    .set_ring_base = set_ring_base,
+    .set_ring_kick_co = set_ring_kick_co,
+    .set_ring_call = set_ring_call,
+    .set_ring_error = set_ring_error,
+    .set_ring_enable_co = set_ring_enable_co,
+    .get_ring_base_co = get_ring_base_co,
+    .reset_co = reset_co,
+    .get_config = get_config,
+    .set_config = set_config,
+};
