@@ -1,0 +1,342 @@
+#include "options.h"
+
+#include <errno.h>
+#include <glib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "disk/size.h"
+#include "rt/loop.h"
+
+#define POLL_MAX_NS_DEFAULT 32000
+
+/* What the command line says as text, before it is checked. */
+struct raw_options {
+    char *socket_path, *blk_file, *num_queues, *iothreads, *serial, *block_size, *cache, *poll_max_ns, *stack_guard;
+    char *name, *socket_mode, *socket_group, *fd;
+    char **disks, **faults;
+    gboolean read_only, busy_poll, print_capabilities, version, no_tracing;
+};
+
+/* Print one line and say "usage". */
+static int usage(const char *format, ...) G_GNUC_PRINTF(1, 2);
+
+static int usage(const char *format, ...)
+{
+    va_list args;
+    char *text;
+
+    va_start(args, format);
+    text = g_strdup_vprintf(format, args);
+    va_end(args);
+    fprintf(stderr, "vblkd: %s\n", text);
+    g_free(text);
+    return 2;
+}
+
+static bool parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *number_out)
+{
+    return g_ascii_string_to_unsigned(text, 10, min, max, number_out, NULL);
+}
+
+/* The settings of one disk, by the option's name: shared by the plain options and by --disk. */
+static int set_disk(struct vblk_device_options *disk, const char *key, const char *value)
+{
+    uint64_t number;
+
+    if (strcmp(key, "socket-path") == 0) {
+        /* sun_path holds 108 bytes with its end. */
+        if (strlen(value) > 107)
+            return usage("--socket-path=%s: longer than the 107 bytes that a socket's path may have", value);
+        disk->socket_path = value;
+    } else if (strcmp(key, "fd") == 0) {
+        if (!parse_number(value, 0, INT32_MAX, &number))
+            return usage("--fd=%s: not a descriptor's number", value);
+        disk->fd = number;
+    } else if (strcmp(key, "blk-file") == 0) {
+        disk->blk_file = value;
+    } else if (strcmp(key, "name") == 0) {
+        disk->name = value;
+    } else if (strcmp(key, "num-queues") == 0) {
+        if (!parse_number(value, 1, VBLK_QUEUES_MAX, &number))
+            return usage("--num-queues=%s: must be 1 to %d", value, VBLK_QUEUES_MAX);
+        disk->queue_count = number;
+    } else if (strcmp(key, "serial") == 0) {
+        if (strlen(value) > VBLK_SERIAL_BYTES)
+            return usage("--serial=%s: longer than the %d bytes that a driver reads", value, VBLK_SERIAL_BYTES);
+        disk->serial = value;
+    } else if (strcmp(key, "block-size") == 0) {
+        if (strcmp(value, "512") != 0 && strcmp(value, "4096") != 0)
+            return usage("--block-size=%s: must be 512 or 4096", value);
+        disk->block_size_bytes = value[0] == '5' ? 512 : 4096;
+    } else if (strcmp(key, "cache") == 0) {
+        if (strcmp(value, "writeback") != 0 && strcmp(value, "none") != 0)
+            return usage("--cache=%s: must be writeback or none", value);
+        disk->cache = value[0] == 'n' ? VBLK_DISK_CACHE_NONE : VBLK_DISK_CACHE_WRITEBACK;
+    } else if (strcmp(key, "read-only") == 0) {
+        if (strcmp(value, "on") != 0 && strcmp(value, "off") != 0)
+            return usage("read-only=%s: must be on or off", value);
+        disk->read_only = strcmp(value, "on") == 0;
+    } else if (strcmp(key, "socket-mode") == 0) {
+        char *end;
+        unsigned long mode = strtoul(value, &end, 8);
+
+        if (*value == '\0' || *end != '\0' || mode > 0777)
+            return usage("--socket-mode=%s: not an octal mode such as 0660", value);
+        disk->socket_mode = mode;
+    } else if (strcmp(key, "socket-group") == 0) {
+        disk->socket_group = value;
+    } else {
+        return usage("--disk: unknown key '%s'", key);
+    }
+    return -1;
+}
+
+/* KEY=VALUE,KEY=VALUE; a comma in a value is written twice, as QEMU has it. */
+static int parse_disk(const char *text, struct vblk_device_options *disk, GPtrArray *strings)
+{
+    const char *p = text;
+
+    while (*p != '\0') {
+        GString *value = g_string_new(NULL);
+        const char *equals = strchr(p, '=');
+        char *key;
+        int status;
+
+        if (!equals || memchr(p, ',', equals - p)) {
+            g_string_free(value, TRUE);
+            return usage("--disk=%s: must be KEY=VALUE,KEY=VALUE,...", text);
+        }
+        key = g_strndup(p, equals - p);
+        for (p = equals + 1; *p != '\0'; p++) {
+            if (*p == ',' && *++p != ',')
+                break;
+            g_string_append_c(value, *p);
+        }
+        g_ptr_array_add(strings, key);
+        g_ptr_array_add(strings, value->str);
+        status = set_disk(disk, key, g_string_free(value, FALSE));
+        if (status >= 0)
+            return status;
+    }
+    return -1;
+}
+
+static int check_disk(const struct vblk_device_options *disk)
+{
+    if (!disk->blk_file)
+        return usage("no disk: say --blk-file=FILE (a file, a block device, or null:SIZE)");
+    if (!disk->socket_path && disk->fd < 0)
+        return usage("%s: no socket: say --socket-path=PATH or --fd=N", disk->blk_file);
+    if (disk->socket_path && disk->fd >= 0)
+        return usage("%s: both a socket path and a descriptor: say one", disk->blk_file);
+    return -1;
+}
+
+static int parse_faults(char **names, unsigned *faults_out)
+{
+    for (char **name = names; name && *name; name++) {
+        unsigned fault = vblk_fault_by_name(*name);
+
+        if (fault == 0) {
+            char *known = vblk_fault_known();
+            int status = usage("--fault=%s: unknown; known are: %s", *name, known);
+
+            g_free(known);
+            return status;
+        }
+        *faults_out |= fault;
+    }
+    return -1;
+}
+
+/* Everything but the disks. */
+static int check_process(const struct raw_options *raw, struct vblkd_options *options)
+{
+    uint64_t number;
+
+    options->iothread_count = 1;
+    if (raw->iothreads) {
+        if (!parse_number(raw->iothreads, 1, VBLKD_IOTHREADS_MAX, &number))
+            return usage("--iothreads=%s: must be 1 to %d", raw->iothreads, VBLKD_IOTHREADS_MAX);
+        options->iothread_count = number;
+    }
+    options->poll_max_ns = POLL_MAX_NS_DEFAULT;
+    if (raw->poll_max_ns) {
+        if (raw->busy_poll)
+            return usage("--poll-max-ns and --busy-poll exclude each other");
+        if (!parse_number(raw->poll_max_ns, 0, INT64_C(1000000000), &number))
+            return usage("--poll-max-ns=%s: must be 0 to 1000000000 nanoseconds", raw->poll_max_ns);
+        options->poll_max_ns = number;
+    }
+    if (raw->busy_poll)
+        options->poll_max_ns = RT_FOREVER;
+    options->stack_guard = RT_STACK_GUARD_AUTO;
+    if (raw->stack_guard) {
+        if (strcmp(raw->stack_guard, "lightweight") == 0)
+            options->stack_guard = RT_STACK_GUARD_LIGHTWEIGHT;
+        else if (strcmp(raw->stack_guard, "mprotect") == 0)
+            options->stack_guard = RT_STACK_GUARD_MPROTECT;
+        else
+            return usage("--stack-guard=%s: must be lightweight or mprotect", raw->stack_guard);
+    }
+    options->tracing = !raw->no_tracing;
+    return parse_faults(raw->faults, &options->faults);
+}
+
+static int check_disks(const struct raw_options *raw, struct vblkd_options *options, GPtrArray *strings)
+{
+    const struct vblk_device_options defaults = { .fd = -1,
+                                                  .queue_count = VBLK_QUEUES_MAX,
+                                                  .block_size_bytes = 512,
+                                                  .socket_mode = -1,
+                                                  .faults = options->faults };
+    const struct {
+        const char *key, *value;
+    } plain[] = {
+        { "socket-path", raw->socket_path }, { "fd", raw->fd },
+        { "blk-file", raw->blk_file },       { "name", raw->name },
+        { "num-queues", raw->num_queues },   { "serial", raw->serial },
+        { "block-size", raw->block_size },   { "cache", raw->cache },
+        { "socket-mode", raw->socket_mode }, { "socket-group", raw->socket_group },
+        { "read-only", raw->read_only ? "on" : NULL },
+    };
+    /* The plain options describe the first disk if one of them names it. */
+    bool has_plain = raw->blk_file || raw->socket_path || raw->fd || !raw->disks;
+    unsigned more = raw->disks ? g_strv_length(raw->disks) : 0;
+    struct vblk_device_options base = defaults;
+    int status = -1;
+
+    for (unsigned i = 0; i < G_N_ELEMENTS(plain) && status < 0; i++)
+        if (plain[i].value)
+            status = set_disk(&base, plain[i].key, plain[i].value);
+    options->disks = g_new0(struct vblk_device_options, more + 1);
+    if (status < 0 && has_plain) {
+        options->disks[options->disk_count++] = base;
+        status = check_disk(&base);
+    }
+    for (unsigned i = 0; i < more && status < 0; i++) {
+        struct vblk_device_options *disk = &options->disks[options->disk_count++];
+
+        /* What all share; what names one disk is not shared. */
+        *disk = base;
+        disk->socket_path = disk->blk_file = disk->name = disk->serial = NULL;
+        disk->fd = -1;
+        status = parse_disk(raw->disks[i], disk, strings);
+        if (status < 0)
+            status = check_disk(disk);
+    }
+    for (unsigned i = 0; i < options->disk_count && status < 0; i++)
+        for (unsigned j = 0; j < i && status < 0; j++)
+            if (g_strcmp0(options->disks[i].socket_path, options->disks[j].socket_path) == 0 &&
+                options->disks[i].fd == options->disks[j].fd)
+                status = usage("%s: the same socket for two disks", options->disks[i].socket_path);
+    return status;
+}
+
+/* What a management tool asks before it starts us. Source: QEMU's "backend program conventions". */
+static void print_capabilities(void)
+{
+    puts("{\n  \"type\": \"block\",\n  \"features\": [\n    \"read-only\",\n    \"blk-file\"\n  ]\n}");
+}
+
+static void raw_clear(struct raw_options *raw)
+{
+    char **texts[] = { &raw->socket_path, &raw->blk_file, &raw->num_queues, &raw->iothreads, &raw->serial,
+                       &raw->block_size, &raw->cache, &raw->poll_max_ns, &raw->stack_guard, &raw->name,
+                       &raw->socket_mode, &raw->socket_group, &raw->fd };
+
+    for (unsigned i = 0; i < G_N_ELEMENTS(texts); i++)
+        g_free(*texts[i]);
+    g_strfreev(raw->disks);
+    g_strfreev(raw->faults);
+}
+
+struct held_options {
+    struct vblkd_options options; /* first */
+    struct raw_options raw;       /* strings that the options point to */
+    GPtrArray *strings;
+};
+
+void vblkd_options_free(struct vblkd_options *options)
+{
+    struct held_options *held = (struct held_options *)options;
+
+    if (!options)
+        return;
+    g_free(options->disks);
+    raw_clear(&held->raw);
+    g_ptr_array_unref(held->strings);
+    g_free(held);
+}
+
+int vblkd_options_parse(int argc, char **argv, struct vblkd_options **options_out)
+{
+    struct held_options *held = g_new0(struct held_options, 1);
+    struct raw_options *raw = &held->raw;
+    const GOptionEntry entries[] = {
+        { "socket-path", 0, 0, G_OPTION_ARG_FILENAME, &raw->socket_path, "Listen for the front end at PATH", "PATH" },
+        { "fd", 0, 0, G_OPTION_ARG_STRING, &raw->fd, "Use descriptor N: a connected or a listening socket", "N" },
+        { "blk-file", 0, 0, G_OPTION_ARG_FILENAME, &raw->blk_file,
+          "Serve DISK: a file, a block device, or null:SIZE", "DISK" },
+        { "read-only", 'r', 0, G_OPTION_ARG_NONE, &raw->read_only, "The driver may not write", NULL },
+        { "num-queues", 0, 0, G_OPTION_ARG_STRING, &raw->num_queues, "Queues to offer (default: 64)", "N" },
+        { "iothreads", 0, 0, G_OPTION_ARG_STRING, &raw->iothreads, "Threads that run queues (default: 1)", "N" },
+        { "serial", 0, 0, G_OPTION_ARG_STRING, &raw->serial,
+          "Serial number, up to 20 bytes (default: the end of the name)", "TEXT" },
+        { "block-size", 0, 0, G_OPTION_ARG_STRING, &raw->block_size,
+          "Block size shown to the driver, 512 or 4096 (default: 512)", "BYTES" },
+        { "cache", 0, 0, G_OPTION_ARG_STRING, &raw->cache,
+          "writeback (the page cache) or none (direct I/O) (default: writeback)", "MODE" },
+        { "disk", 0, 0, G_OPTION_ARG_STRING_ARRAY, &raw->disks,
+          "One more disk: socket-path=PATH,blk-file=DISK,num-queues=N,...; repeatable", "KEYS" },
+        { "name", 0, 0, G_OPTION_ARG_STRING, &raw->name, "Name in messages and traces (default: the socket path)",
+          "NAME" },
+        { "socket-mode", 0, 0, G_OPTION_ARG_STRING, &raw->socket_mode, "Mode of the socket, octal", "MODE" },
+        { "socket-group", 0, 0, G_OPTION_ARG_STRING, &raw->socket_group, "Group of the socket", "GROUP" },
+        { "poll-max-ns", 0, 0, G_OPTION_ARG_STRING, &raw->poll_max_ns,
+          "Longest busy polling before a thread sleeps, 0 for none (default: 32000)", "N" },
+        { "busy-poll", 0, 0, G_OPTION_ARG_NONE, &raw->busy_poll, "Never sleep: each IOThread takes a core", NULL },
+        { "stack-guard", 0, 0, G_OPTION_ARG_STRING, &raw->stack_guard,
+          "lightweight or mprotect (default: lightweight where the kernel has it)", "KIND" },
+        { "no-tracing", 0, 0, G_OPTION_ARG_NONE, &raw->no_tracing, "Do not load the tracepoint provider", NULL },
+        { "fault", 0, 0, G_OPTION_ARG_STRING_ARRAY, &raw->faults,
+          "Bring back a historical mistake, to see its trace; repeatable", "NAME" },
+        { "print-capabilities", 0, 0, G_OPTION_ARG_NONE, &raw->print_capabilities,
+          "Print what management tools ask for, as JSON, and exit", NULL },
+        { "version", 0, 0, G_OPTION_ARG_NONE, &raw->version, "Print the version and exit", NULL },
+        { NULL },
+    };
+    GOptionContext *context = g_option_context_new("- serve disks as vhost-user-blk devices");
+    char **arguments = g_strdupv(argv);
+    GError *error = NULL;
+    int status;
+
+    (void)argc;
+    held->strings = g_ptr_array_new_with_free_func(g_free);
+    g_option_context_add_main_entries(context, entries, NULL);
+    g_option_context_set_description(context, "Exit status: 0 after a clean stop, 1 failed, 2 usage. See vblkd(1).");
+    if (!g_option_context_parse_strv(context, &arguments, &error)) {
+        status = usage("%s (see --help)", error->message);
+        g_error_free(error);
+    } else if (arguments[1]) {
+        status = usage("%s: unexpected argument (see --help)", arguments[1]);
+    } else if (raw->version) {
+        puts("vblkd " VBLKSCOPE_VERSION);
+        status = 0;
+    } else if (raw->print_capabilities) {
+        print_capabilities();
+        status = 0;
+    } else {
+        status = check_process(raw, &held->options);
+        if (status < 0)
+            status = check_disks(raw, &held->options, held->strings);
+    }
+    g_strfreev(arguments);
+    g_option_context_free(context);
+    if (status < 0)
+        *options_out = &held->options;
+    else
+        vblkd_options_free(&held->options);
+    return status;
+}

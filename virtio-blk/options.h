@@ -1,0 +1,36 @@
+/**
+ * vblkd's command line.
+ *
+ *     struct vblkd_options *options;
+ *     int status = vblkd_options_parse(argc, argv, &options);   // -1: run; else exit with it
+ */
+#ifndef VBLKD_OPTIONS_H
+#define VBLKD_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "device/device.h"
+#include "rt/pool.h"
+
+#define VBLKD_IOTHREADS_MAX 64
+
+struct vblkd_options {
+    struct vblk_device_options *disks; /**< loops and main_loop are the caller's to fill in */
+    unsigned disk_count;
+    unsigned iothread_count;
+    int64_t poll_max_ns;               /**< RT_FOREVER for --busy-poll */
+    enum rt_stack_guard stack_guard;
+    unsigned faults;
+    bool tracing;
+};
+
+/**
+ * Returns:   -1: options_out is set, go on. Otherwise the exit status: 0 (--help, --version,
+ *            --print-capabilities were printed), 2 with one line on stderr.
+ * Ownership: options_out is the caller's until vblkd_options_free().
+ */
+int vblkd_options_parse(int argc, char **argv, struct vblkd_options **options_out);
+void vblkd_options_free(struct vblkd_options *options);
+
+#endif

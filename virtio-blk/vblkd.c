@@ -1,0 +1,263 @@
+/* vblkd: serves disks as vhost-user-blk devices. Main thread: sockets, signals, start and stop; IOThreads: queues. */
+#include <errno.h>
+#include <glib.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "device/device.h"
+#include "log/log.h"
+#include "options.h"
+#include "rt/coroutine.h"
+#include "rt/iothread.h"
+#include "rt/loop.h"
+#include "rt/pool.h"
+#include "rt/process.h"
+
+struct server {
+    const struct vblkd_options *options;
+    struct rt_loop *main_loop;
+    struct rt_iothread **iothreads;
+    struct rt_loop **loops;
+    unsigned iothread_count;
+    struct vblk_device **devices;
+    unsigned device_count, devices_open;
+    int signal_fd;
+    struct rt_handler *signal_handler;
+    bool stopping;
+};
+
+static void stop_co(void *opaque)
+{
+    struct server *server = opaque;
+
+    for (unsigned i = 0; i < server->device_count; i++)
+        vblk_device_destroy_co(server->devices[i]);
+    server->device_count = 0;
+    rt_loop_quit(server->main_loop);
+}
+
+/* Coroutines can be had for this: the pool's hard maximum bounds idle stacks, not live ones. */
+static void stop(void *opaque)
+{
+    struct server *server = opaque;
+    struct rt_coroutine *co;
+
+    if (server->stopping)
+        return;
+    server->stopping = true;
+    co = rt_coroutine_create(stop_co, server);
+    if (!co) {
+        char hint[256];
+
+        vblk_log(NULL, VBLK_LOG_ERROR, "cannot stop cleanly: %s", rt_stack_error_hint(hint, sizeof(hint)));
+        _exit(1);
+    }
+    rt_coroutine_enter(co);
+}
+
+static bool signal_ready(void *opaque)
+{
+    struct server *server = opaque;
+    struct signalfd_siginfo info;
+
+    if (read(server->signal_fd, &info, sizeof(info)) != sizeof(info))
+        return false;
+    vblk_log(NULL, VBLK_LOG_INFO, "%s: draining and stopping", strsignal(info.ssi_signo));
+    stop(server);
+    return true;
+}
+
+/* The last front end on a socket that was handed over connected has left: nobody else can come. */
+static void device_ended(void *opaque)
+{
+    struct server *server = opaque;
+
+    if (--server->devices_open == 0 && rt_loop_post(server->main_loop, stop, server) < 0)
+        rt_loop_quit(server->main_loop);
+}
+
+static int watch_signals(struct server *server)
+{
+    static const struct rt_fd_callbacks callbacks = { .ready = signal_ready };
+    sigset_t signals;
+
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    /* Before any thread starts, so that all inherit the mask. */
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    server->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (server->signal_fd < 0)
+        return -errno;
+    return rt_loop_attach_fd(server->main_loop, server->signal_fd, RT_FD_CONTROL, 0, 0, &callbacks, server,
+                             &server->signal_handler);
+}
+
+static int start_iothreads(struct server *server)
+{
+    unsigned count = server->options->iothread_count;
+
+    server->iothreads = g_new0(struct rt_iothread *, count);
+    server->loops = g_new0(struct rt_loop *, count);
+    for (unsigned i = 0; i < count; i++) {
+        char name[24]; /* the kernel shows 15 of them */
+        int error;
+
+        snprintf(name, sizeof(name), "iothread%u", i);
+        error = rt_iothread_create(name, server->options->poll_max_ns, &server->iothreads[i]);
+        if (error < 0) {
+            vblk_log(NULL, VBLK_LOG_ERROR, "%s: cannot start the thread: %s (try fewer --iothreads)", name,
+                     g_strerror(-error));
+            return error;
+        }
+        server->loops[i] = rt_iothread_loop(server->iothreads[i]);
+        server->iothread_count++;
+    }
+    return 0;
+}
+
+static int create_devices(struct server *server)
+{
+    unsigned count = server->options->disk_count;
+
+    server->devices = g_new0(struct vblk_device *, count);
+    for (unsigned i = 0; i < count; i++) {
+        struct vblk_device_options options = server->options->disks[i];
+        char *message = NULL;
+        int error;
+
+        options.loops = server->loops;
+        options.loop_count = server->iothread_count;
+        options.main_loop = server->main_loop;
+        options.ended = device_ended;
+        options.opaque = server;
+        error = vblk_device_create(&options, &server->devices[i], &message);
+        if (error < 0) {
+            vblk_log(NULL, VBLK_LOG_ERROR, "%s", message);
+            g_free(message);
+            return error;
+        }
+        server->device_count++;
+        server->devices_open++;
+    }
+    return 0;
+}
+
+/* Every stack that all rings may need at once, against what the kernel lets one process map. */
+static void warn_about_mappings(const struct server *server)
+{
+    struct rt_stack_facts facts;
+    uint64_t stacks = 0, mappings;
+
+    rt_stack_facts(&facts);
+    for (unsigned i = 0; i < server->device_count; i++)
+        stacks += vblk_device_coroutines_max(server->devices[i]);
+    mappings = stacks * facts.mappings_per_1000_stacks / 1000;
+    /* Half is left to libraries, guest memory and what idles in pools. */
+    if (facts.max_map_count != RT_POOL_NO_LIMIT && mappings > facts.max_map_count / 2)
+        vblk_log(NULL, VBLK_LOG_WARNING,
+                 "vm.max_map_count is %u, and the disks' %" G_GUINT64_FORMAT " requests may need %" G_GUINT64_FORMAT
+                 " mappings for their stacks: set it to %" G_GUINT64_FORMAT " (sysctl -w vm.max_map_count=%" G_GUINT64_FORMAT
+                 "), or use fewer queues",
+                 facts.max_map_count, stacks, mappings, 2 * mappings, 2 * mappings);
+}
+
+static void say_ready(const struct server *server)
+{
+    for (unsigned i = 0; i < server->options->disk_count; i++) {
+        const struct vblk_device_options *disk = &server->options->disks[i];
+
+        if (disk->socket_path)
+            vblk_log(NULL, VBLK_LOG_INFO, "%s: ready, serving %s with %u queues", disk->socket_path, disk->blk_file,
+                     disk->queue_count);
+        else
+            vblk_log(NULL, VBLK_LOG_INFO, "descriptor %d: ready, serving %s with %u queues", disk->fd,
+                     disk->blk_file, disk->queue_count);
+    }
+}
+
+static int start_process(const struct vblkd_options *options)
+{
+    char *faults = vblk_fault_names(options->faults);
+    struct rt_process_options process = {
+        .version = VBLKSCOPE_VERSION, .faults = faults, .request_lock = "sharded", .tracing = options->tracing
+    };
+    int error = rt_process_start(&process);
+
+    if (error < 0)
+        vblk_log(NULL, VBLK_LOG_ERROR, "cannot start the sampler thread: %s", g_strerror(-error));
+    else if (options->tracing && rt_process_tracing_reason())
+        vblk_log(NULL, VBLK_LOG_INFO, "continuing without tracing: %s", rt_process_tracing_reason());
+    if (options->faults)
+        vblk_log(NULL, VBLK_LOG_WARNING, "running with the mistakes %s on purpose: not for real data", faults);
+    g_free(faults);
+    return error;
+}
+
+static void end(struct server *server)
+{
+    for (unsigned i = 0; i < server->iothread_count; i++)
+        rt_iothread_destroy(server->iothreads[i]);
+    if (server->signal_handler)
+        rt_loop_detach_fd(server->signal_handler);
+    if (server->signal_fd >= 0)
+        close(server->signal_fd);
+    rt_process_stop();
+    rt_loop_destroy(server->main_loop);
+    g_free(server->devices);
+    g_free(server->loops);
+    g_free(server->iothreads);
+}
+
+static int serve(const struct vblkd_options *options)
+{
+    struct server server = { .options = options, .signal_fd = -1 };
+    int error = rt_stack_configure(options->stack_guard, 0);
+
+    if (error == -EOPNOTSUPP) {
+        vblk_log(NULL, VBLK_LOG_ERROR, "--stack-guard=lightweight: this kernel has none (Linux 6.13 and later): use "
+                 "mprotect");
+        return 1;
+    }
+    if (error == 0)
+        error = rt_loop_create("main", &server.main_loop);
+    if (error < 0) {
+        vblk_log(NULL, VBLK_LOG_ERROR, "cannot make the main loop: %s (more descriptors: ulimit -n)",
+                 g_strerror(-error));
+        return 1;
+    }
+    rt_loop_bind(server.main_loop);
+    error = watch_signals(&server);
+    if (error < 0)
+        vblk_log(NULL, VBLK_LOG_ERROR, "cannot watch signals: %s", g_strerror(-error));
+    if (error == 0)
+        error = start_process(options);
+    if (error == 0)
+        error = start_iothreads(&server);
+    if (error == 0)
+        error = create_devices(&server);
+    if (error == 0) {
+        warn_about_mappings(&server);
+        say_ready(&server);
+    } else {
+        stop(&server);
+    }
+    rt_loop_run(server.main_loop);
+    end(&server);
+    return error < 0 ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct vblkd_options *options;
+    int status = vblkd_options_parse(argc, argv, &options);
+
+    if (status >= 0)
+        return status;
+    status = serve(options);
+    vblkd_options_free(options);
+    return status;
+}
