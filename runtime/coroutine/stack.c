@@ -264,7 +264,8 @@ static void remove_slab_locked(struct stack_slab *slab)
     stacks.slab_count--;
     memmove(&stacks.by_address[position], &stacks.by_address[position + 1],
             (stacks.slab_count - position) * sizeof(*stacks.by_address));
-    make_unavailable_locked(slab);
+    if (slab->at)
+        make_unavailable_locked(slab);
 }
 
 /* The first free stack, with a guard if there is one: that saves the call. */
@@ -285,20 +286,30 @@ static uint64_t bit_of(uint32_t index)
     return UINT64_C(1) << (index % WORD_BITS);
 }
 
-/* Returns the slab if that was its last used stack and one empty slab is kept already. */
-static struct stack_slab *put_back_locked(struct stack_slab *slab, uint32_t index)
+/* Stacks side by side in one slab. */
+struct run {
+    struct stack_slab *slab;
+    uint32_t first, count;
+};
+
+/* Returns the slab if those were its last used stacks and one empty slab is kept already: then it is off every list. */
+static struct stack_slab *put_back_locked(struct run run)
 {
-    slab->free[index / WORD_BITS] |= bit_of(index);
-    if (slab->free_count++ == 0)
-        make_available_locked(slab);
-    if (slab->free_count < RT_POOL_BATCH_SIZE)
-        return NULL;
-    if (stacks.empty_count == 0) {
+    struct stack_slab *slab = run.slab;
+
+    for (uint32_t index = run.first; index < run.first + run.count; index++)
+        slab->free[index / WORD_BITS] |= bit_of(index);
+    slab->free_count += run.count;
+    if (slab->free_count == RT_POOL_BATCH_SIZE) {
+        if (stacks.empty_count > 0) {
+            remove_slab_locked(slab);
+            return slab;
+        }
         stacks.empty_count++;
-        return NULL;
     }
-    remove_slab_locked(slab);
-    return slab;
+    if (!slab->at)
+        make_available_locked(slab);
+    return NULL;
 }
 
 static void unmap_slab(struct stack_slab *slab)
@@ -359,7 +370,7 @@ struct rt_coroutine *rt_stack_create(void)
 
         pthread_mutex_lock(&stacks.lock);
         if (error < 0) {
-            unused = put_back_locked(slab, index);
+            unused = put_back_locked((struct run){ slab, index, 1 });
         } else {
             slab->guarded[index / WORD_BITS] |= bit_of(index);
             slab->guarded_count++;
@@ -391,11 +402,9 @@ struct rt_coroutine *rt_stack_create(void)
     return co;
 }
 
-/* What the sanitizers and the kernel know of this stack is forgotten; the control block too. */
-static void wipe(struct rt_coroutine *co)
+/* What sanitizers and valgrind know of this stack is forgotten. */
+static void retire(struct rt_coroutine *co)
 {
-    char *base = co->stack_base;
-
 #ifdef RT_VALGRIND
     VALGRIND_STACK_DEREGISTER(co->valgrind_id);
 #endif
@@ -403,28 +412,58 @@ static void wipe(struct rt_coroutine *co)
     __tsan_destroy_fiber(co->tsan_fiber);
 #endif
 #ifdef RT_ASAN
-    ASAN_UNPOISON_MEMORY_REGION(base, stacks.stack_bytes);
+    ASAN_UNPOISON_MEMORY_REGION(co->stack_base, stacks.stack_bytes);
 #endif
-    /* Cannot fail on a mapping of ours; if it did, the pages would only stay. Guards stay in any case. */
-    (void)madvise(base, stacks.stack_bytes, MADV_DONTNEED);
+}
+
+/* Back to the kernel: with the whole slab if nothing else is in it, else page by page. */
+static void free_run(struct run run)
+{
+    struct stack_slab *unused = NULL;
+
+    pthread_mutex_lock(&stacks.lock);
+    if (run.slab->free_count + run.count == RT_POOL_BATCH_SIZE && stacks.empty_count > 0)
+        unused = put_back_locked(run);
+    pthread_mutex_unlock(&stacks.lock);
+
+    if (!unused) {
+        /* Before others may take them. It cannot fail on a mapping of ours; if it did, the pages would only stay. The
+         * guards in between stay in any case. */
+        (void)madvise(run.slab->memory + run.first * stacks.stride, run.count * stacks.stride, MADV_DONTNEED);
+        pthread_mutex_lock(&stacks.lock);
+        unused = put_back_locked(run);
+        pthread_mutex_unlock(&stacks.lock);
+    }
+    if (unused)
+        unmap_slab(unused);
+    atomic_fetch_sub_explicit(&stacks.stack_count, run.count, memory_order_relaxed);
 }
 
 void rt_stack_destroy_chain(struct rt_coroutine *first)
 {
+    struct run run = { 0 };
+
+    /* Stacks that were made together tend to end together: neighbours go in one call, in either direction. */
     while (first) {
         struct rt_coroutine *co = first;
-        struct stack_slab *slab = co->slab, *unused;
+        struct stack_slab *slab = co->slab;
         uint32_t index = co->stack_index;
 
         first = co->pool_next;
-        wipe(co);
-        pthread_mutex_lock(&stacks.lock);
-        unused = put_back_locked(slab, index);
-        pthread_mutex_unlock(&stacks.lock);
-        if (unused)
-            unmap_slab(unused);
-        atomic_fetch_sub_explicit(&stacks.stack_count, 1, memory_order_relaxed);
+        retire(co);
+        if (slab == run.slab && index + 1 == run.first) {
+            run.first--;
+            run.count++;
+        } else if (slab == run.slab && index == run.first + run.count) {
+            run.count++;
+        } else {
+            if (run.count)
+                free_run(run);
+            run = (struct run){ slab, index, 1 };
+        }
     }
+    if (run.count)
+        free_run(run);
 }
 
 void rt_stack_counts(uint32_t *stack_count_out, uint32_t *stack_vma_count_out)
