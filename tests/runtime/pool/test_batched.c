@@ -72,7 +72,7 @@ static struct rt_pool_thread_stats mine(void)
     return search.found;
 }
 
-static struct rt_coroutine *lives[20 * BATCH];
+static struct rt_coroutine *lives[8 * BATCH];
 
 /* ---- one thread ---- */
 
@@ -120,8 +120,8 @@ static void in_child_overflow(void *opaque)
     uint32_t before = global().global_max;
 
     CHILD_CHECK(before == BATCH);
-    make(lives, 10 * BATCH);
-    CHILD_CHECK(global().stack_count == 10 * BATCH && global().live_count == 10 * BATCH);
+    make(lives, 5 * BATCH);
+    CHILD_CHECK(global().stack_count == 5 * BATCH && global().live_count == 5 * BATCH);
 
     /* Two batches fill up here, the third give beyond them donates the first batch. */
     end(lives, 2 * BATCH);
@@ -130,8 +130,8 @@ static void in_child_overflow(void *opaque)
     CHILD_CHECK(mine().donations == 1 && global().global_size == BATCH && mine().local_size == BATCH + 1);
 
     /* The global pool is full: batches are freed. */
-    end(lives + 2 * BATCH + 1, 8 * BATCH - 1);
-    CHILD_CHECK(mine().donations == 1 && mine().overflows == 7);
+    end(lives + 2 * BATCH + 1, 3 * BATCH - 1);
+    CHILD_CHECK(mine().donations == 1 && mine().overflows == 2);
     CHILD_CHECK(global().global_size == BATCH && mine().local_size == 2 * BATCH);
     CHILD_CHECK(global().stack_count == 3 * BATCH && global().live_count == 0);
 }
@@ -143,16 +143,16 @@ static void test_global_maximum_frees_the_rest(void **state)
 
 static void in_child_resize(void *opaque)
 {
-    rt_pool_inc_max(3 * BATCH + 1);
-    CHILD_CHECK(global().global_max == 4 * BATCH + 1);
-    make(lives, 10 * BATCH);
-    end(lives, 10 * BATCH);
-    /* 4 batches are below the maximum, so a fifth is taken: less than a batch too much. */
-    CHILD_CHECK(global().global_size == 5 * BATCH);
-    CHILD_CHECK(mine().donations == 5 && mine().overflows == 3);
+    rt_pool_inc_max(BATCH + 1);
+    CHILD_CHECK(global().global_max == 2 * BATCH + 1);
+    make(lives, 6 * BATCH);
+    end(lives, 6 * BATCH);
+    /* 2 batches are below the maximum, so a third is taken: less than a batch too much. */
+    CHILD_CHECK(global().global_size == 3 * BATCH);
+    CHILD_CHECK(mine().donations == 3 && mine().overflows == 1);
 
     /* A device goes: what it needed goes too, though nobody gives anything. */
-    rt_pool_dec_max(3 * BATCH + 1);
+    rt_pool_dec_max(BATCH + 1);
     CHILD_CHECK(global().global_max == BATCH);
     CHILD_CHECK(global().global_size >= BATCH && global().global_size < 2 * BATCH);
     CHILD_CHECK(global().stack_count == global().global_size + mine().local_size);
@@ -173,6 +173,7 @@ static void in_child_hard_maximum(void *opaque)
     uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), stack = memory / 8 / 192 / page * page;
     uint32_t hard_max;
+    int count;
 
     if (stack > UINT32_MAX / 2)
         stack = UINT32_MAX / 2 + 1;
@@ -184,8 +185,10 @@ static void in_child_hard_maximum(void *opaque)
     hard_max = global().global_hard_max;
     CHILD_CHECK(hard_max > 0 && hard_max < 5 * BATCH);
     rt_pool_inc_max(100 * BATCH);
-    make(lives, 8 * BATCH + 1);
-    end(lives, 8 * BATCH + 1);
+    /* Two batches stay here, as many as needed go over the maximum, one more must be refused. */
+    count = (int)((hard_max + BATCH - 1) / BATCH + 3) * BATCH;
+    make(lives, count);
+    end(lives, count);
     CHILD_CHECK(global().global_size >= hard_max && global().global_size < hard_max + BATCH);
     CHILD_CHECK(mine().overflows > 0);
 }
@@ -219,7 +222,7 @@ static void *end_there(void *opaque)
 
 static void in_child_handover(void *opaque)
 {
-    struct handover handover = { .rounds = 50, .depth = 200 };
+    struct handover handover = { .rounds = 30, .depth = 200 };
     uint32_t stacks_most = 0;
     pthread_t there;
 
