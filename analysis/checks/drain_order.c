@@ -79,7 +79,8 @@ static const char *owner_text(enum device_state state)
     return state == STATE_STARTING ? "start" : "stop";
 }
 
-static struct finding *breach(const struct check_env *env, uint32_t device_id, int64_t time_ns, const char *cause)
+static struct finding *breach(const struct check_env *env, uint32_t device_id, int64_t time_ns,
+                              const char *cause)
 {
     struct finding *finding = finding_get(env, "drain-order", "device %" PRIu32, device_id);
 
@@ -119,16 +120,19 @@ static void moved_by_drain(struct drains *drains, const struct occurrence *what,
     drains->told_queue = queue_index;
     drains->told_attach = attaches;
     finding_evidence(finding, event->time_ns, event->id,
-                     "%s %s the notifier of queue %" PRIu16 " of %s %s %s in this drain, while %s owns it", thread,
-                     attaches ? "attaches" : "detaches", queue_index, device,
-                     attaches ? "to" : "from", what->loop ? loop_text(env->process, what->loop->id) : "a loop",
-                     owner_text(state));
+                     "%s %s the notifier of queue %" PRIu16 " of %s %s %s in this drain, while %s owns it",
+                     thread, attaches ? "attaches" : "detaches", queue_index, device,
+                     attaches ? "to" : "from",
+                     what->loop ? loop_text(env->process, what->loop->id) : "a loop", owner_text(state));
     if (finding_is_told(finding))
         return;
-    finding_summary(finding, "a drain nested in %s of %s %s a queue's notifier, which only start and stop may do",
+    finding_summary(finding,
+                    "a drain nested in %s of %s %s a queue's notifier, which only start and stop may do",
                     owner_text(state), device, attaches ? "attaches" : "detaches");
-    finding_advice(finding, "Drain callbacks must look at a flag that is set only when start is about to attach (after the "
-                            "disk has moved) and is cleared in stop before the disk moves back; not at the state.");
+    finding_advice(
+        finding,
+        "Drain callbacks must look at a flag that is set only when start is about to attach (after the "
+        "disk has moved) and is cleared in stop before the disk moves back; not at the state.");
 }
 
 static void notifier_changed(struct drains *drains, const struct occurrence *what)
@@ -150,7 +154,8 @@ static void notifier_changed(struct drains *drains, const struct occurrence *wha
         drain = device_drain_of(device, EVENT_UNKNOWN_ID); /* somebody drains */
         if (start_or_stop_owns(state) && what->event->vtid == EVENT_UNKNOWN_ID && !drain->before_recording)
             inconclusive(env, "drain-order", what->event->time_ns, what->event->time_ns,
-                         "a notifier of %s changed while %s ran and a drain was open, but whether the draining thread did "
+                         "a notifier of %s changed while %s ran and a drain was open, but whether the "
+                         "draining thread did "
                          "it cannot be told: the vtid context was not recorded",
                          device_text(env->process, device->id), owner_text(state));
         return;
@@ -163,11 +168,15 @@ static void notifier_changed(struct drains *drains, const struct occurrence *wha
 
 /* --- ends ---------------------------------------------------------------------------------------------- */
 
-static void add_doubt(struct drains *drains, const struct occurrence *what, int64_t since_ns, enum event_id missing,
-                      char *text)
+static void add_doubt(struct drains *drains, const struct occurrence *what, int64_t since_ns,
+                      enum event_id missing, char *text)
 {
-    const struct doubt doubt = { .device_id = what->device->id, .since_ns = since_ns, .time_ns = what->event->time_ns,
-                                 .vtid = what->event->vtid, .missing = missing, .event = what->event->id,
+    const struct doubt doubt = { .device_id = what->device->id,
+                                 .since_ns = since_ns,
+                                 .time_ns = what->event->time_ns,
+                                 .vtid = what->event->vtid,
+                                 .missing = missing,
+                                 .event = what->event->id,
                                  .text = text };
 
     if (drains->doubts->len >= KEPT_MAX)
@@ -188,13 +197,16 @@ static void ended_early(const struct check_env *env, const struct occurrence *wh
                          what->drain.before_recording ? " (before the recording)" : "");
     finding_evidence(finding, event->time_ns, event->id,
                      "the outermost drain of %s ends with %" PRIu64 " requests in flight, in %s",
-                     device_text(env->process, device->id), in_flight, thread_text(env->process, event->vtid));
+                     device_text(env->process, device->id), in_flight,
+                     thread_text(env->process, event->vtid));
     if (finding_is_told(finding))
         return;
     finding_summary(finding, "a drain of %s ended while %" PRIu64 " requests were in flight",
                     device_text(env->process, device->id), in_flight);
-    finding_advice(finding, "A drain must not end before its counter of requests in flight is 0: whoever waits for it goes "
-                            "on to move or free what these requests still use.");
+    finding_advice(
+        finding,
+        "A drain must not end before its counter of requests in flight is 0: whoever waits for it goes "
+        "on to move or free what these requests still use.");
 }
 
 static void drain_ended(struct drains *drains, const struct occurrence *what)
@@ -215,8 +227,10 @@ static void drain_ended(struct drains *drains, const struct occurrence *what)
                   g_strdup_printf("a drain of %s ends (depth %" PRIu64 ") that never began",
                                   device_text(env->process, device->id), depth));
     if (what->drain_matched && start_or_stop_owns(what->drain.state) && start_or_stop_owns(state)) {
-        const struct blind blind = { .device_id = device->id, .begin_ns = what->drain.begin_ns,
-                                     .end_ns = event->time_ns, .vtid = event->vtid };
+        const struct blind blind = { .device_id = device->id,
+                                     .begin_ns = what->drain.begin_ns,
+                                     .end_ns = event->time_ns,
+                                     .vtid = event->vtid };
 
         if (drains->blinds->len >= KEPT_MAX)
             g_array_remove_index(drains->blinds, 0);
@@ -226,7 +240,7 @@ static void drain_ended(struct drains *drains, const struct occurrence *what)
 
 /* --- states -------------------------------------------------------------------------------------------- */
 
-static bool change_exists(uint64_t old, uint64_t new)
+static bool change_exists(uint64_t old, uint64_t next)
 {
     static const unsigned char to[5] = {
         [STATE_STOPPED] = 1 << STATE_STARTING,
@@ -236,7 +250,7 @@ static bool change_exists(uint64_t old, uint64_t new)
         [STATE_FAILED] = 1 << STATE_STOPPED | 1 << STATE_STARTING,
     };
 
-    return old < 5 && new < 5 && (to[old] >> new & 1);
+    return old < 5 && next < 5 && (to[old] >> next & 1);
 }
 
 static void state_changed(struct drains *drains, const struct occurrence *what)
@@ -244,30 +258,32 @@ static void state_changed(struct drains *drains, const struct occurrence *what)
     const struct check_env *env = drains->env;
     const struct event *event = what->event;
     const uint64_t old = event->fields.vblk_dataplane_state.old_state;
-    const uint64_t new = event->fields.vblk_dataplane_state.new_state;
+    const uint64_t next = event->fields.vblk_dataplane_state.new_state;
     const char *device;
 
-    if (!what->device || old == new)
+    if (!what->device || old == next)
         return;
     device = device_text(env->process, what->device->id);
-    if (!change_exists(old, new)) {
+    if (!change_exists(old, next)) {
         struct finding *finding = breach(env, what->device->id, event->time_ns, "impossible state change");
 
         finding_evidence(finding, event->time_ns, event->id, "%s goes from %s to %s, in %s", device,
-                         state_text((enum device_state)old), state_text((enum device_state)new),
+                         state_text((enum device_state)old), state_text((enum device_state)next),
                          thread_text(env->process, event->vtid));
         if (finding_is_told(finding))
             return;
         finding_summary(finding, "%s went from %s to %s, which start and stop cannot do in order", device,
-                        state_text((enum device_state)old), state_text((enum device_state)new));
-        finding_advice(finding, "Start and stop of one device must exclude each other: the later one has to wait until the "
-                                "earlier one has ended or was undone.");
+                        state_text((enum device_state)old), state_text((enum device_state)next));
+        finding_advice(
+            finding,
+            "Start and stop of one device must exclude each other: the later one has to wait until the "
+            "earlier one has ended or was undone.");
         return;
     }
     if (what->previous_state != STATE_UNKNOWN && (uint64_t)what->previous_state != old)
         add_doubt(drains, what, what->previous_state_ns, EVENT_vblk_dataplane_state,
                   g_strdup_printf("%s goes from %s to %s, but it was %s: one overtook the other", device,
-                                  state_text((enum device_state)old), state_text((enum device_state)new),
+                                  state_text((enum device_state)old), state_text((enum device_state)next),
                                   state_text(what->previous_state)));
 }
 
@@ -313,19 +329,23 @@ static void judge_doubt(const struct check_env *env, const struct doubt *doubt)
     /* Whoever began the drain, or changed the state, may have been another thread than the one that we saw. */
     if (loss_hides(env->process, EVENT_UNKNOWN_ID, doubt->missing, doubt->since_ns, doubt->time_ns, &loss)) {
         inconclusive(env, "drain-order", doubt->since_ns, doubt->time_ns,
-                     "%s; but events were lost in between, and what is missing may be among them", doubt->text);
+                     "%s; but events were lost in between, and what is missing may be among them",
+                     doubt->text);
         return;
     }
     finding = breach(env, doubt->device_id, doubt->time_ns,
-                     doubt->missing == EVENT_vblk_dataplane_state ? "impossible state change" : "end without begin");
+                     doubt->missing == EVENT_vblk_dataplane_state ? "impossible state change"
+                                                                  : "end without begin");
     finding_evidence(finding, doubt->time_ns, doubt->event, "%s, in %s", doubt->text,
                      thread_text(env->process, doubt->vtid));
     if (!finding_is_told(finding)) {
         finding_summary(finding, "%s", doubt->text);
-        finding_advice(finding, doubt->missing == EVENT_vblk_dataplane_state
-                                    ? "Start and stop of one device must exclude each other."
-                                    : "Begin and end of drains must pair: an end too many lets requests start while somebody "
-                                      "else still drains.");
+        finding_advice(
+            finding,
+            doubt->missing == EVENT_vblk_dataplane_state
+                ? "Start and stop of one device must exclude each other."
+                : "Begin and end of drains must pair: an end too many lets requests start while somebody "
+                  "else still drains.");
     }
 }
 
@@ -338,7 +358,8 @@ static void judge_blind(const struct check_env *env, uint32_t device_id, int64_t
         !loss_hides(env->process, vtid, EVENT_rt_loop_fd_attach, begin_ns, end_ns, &loss))
         return;
     inconclusive(env, "drain-order", begin_ns, end_ns,
-                 "a drain of %s%s: events of the draining thread were lost in it, among which may be an attach, a detach%s",
+                 "a drain of %s%s: events of the draining thread were lost in it, among which may be an "
+                 "attach, a detach%s",
                  device_text(env->process, device_id), open ? " was open" : " ran inside start or stop",
                  open ? " or its end" : "");
 }
@@ -361,7 +382,8 @@ static void judge_open(const struct check_env *env)
             const struct drain *drain = &g_array_index(device->drains, struct drain, i);
 
             if (start_or_stop_owns(drain->state) && !drain->before_recording)
-                judge_blind(env, device->id, drain->vtid, drain->begin_ns, process_end_ns(env->process), true);
+                judge_blind(env, device->id, drain->vtid, drain->begin_ns, process_end_ns(env->process),
+                            true);
         }
     }
     g_list_free(devices);

@@ -33,10 +33,12 @@ static void shared_finish(void *shared)
 
             if (!finding)
                 finding = finding_get_global(analysis, "events-lost", "all");
-            finding_span(finding, loss->begin_ns, loss->kind == LOSS_CUT ? MAX(loss->begin_ns, end_ns) : loss->end_ns);
+            finding_span(finding, loss->begin_ns,
+                         loss->kind == LOSS_CUT ? MAX(loss->begin_ns, end_ns) : loss->end_ns);
             finding_add_count(finding, 1);
             if (loss->kind == LOSS_CUT)
-                finding_note(finding, loss->begin_ns, "cut", "%s is cut: nothing after this time", stream_text(stream));
+                finding_note(finding, loss->begin_ns, "cut", "%s is cut: nothing after this time",
+                             stream_text(stream));
             else
                 finding_note(finding, loss->begin_ns, "lost", "%s lost %s for %.6f s", stream_text(stream),
                              loss->kind == LOSS_DISCARDED_EVENTS ? "events" : "whole packets",
@@ -46,11 +48,13 @@ static void shared_finish(void *shared)
     if (!finding)
         return;
     finding_subject(finding, "streams", json_integer(streams));
-    finding_summary(finding, "the recording is incomplete: %" PRIu64 " intervals in %u streams lack events", intervals,
-                    streams);
-    finding_advice(finding, "Verdicts that could hang on what is missing say \"cannot tell\". Record again with larger or more "
-                            "sub-buffers (lttng enable-channel --subbuf-size, --num-subbuf), with fewer sets, or, in a test, "
-                            "with LTTNG_UST_ALLOW_BLOCKING=1 and --blocking-timeout=inf.");
+    finding_summary(finding, "the recording is incomplete: %" PRIu64 " intervals in %u streams lack events",
+                    intervals, streams);
+    finding_advice(
+        finding,
+        "Verdicts that could hang on what is missing say \"cannot tell\". Record again with larger or more "
+        "sub-buffers (lttng enable-channel --subbuf-size, --num-subbuf), with fewer sets, or, in a test, "
+        "with LTTNG_UST_ALLOW_BLOCKING=1 and --blocking-timeout=inf.");
 }
 
 const struct check_class check_events_lost = {

@@ -26,7 +26,7 @@ struct window {
 
 struct overflow {
     struct check_env *env;
-    GHashTable *threads; /* tid -> struct totals */
+    GHashTable *threads;  /* tid -> struct totals */
     struct window window; /* ends with the round that is being read */
     struct window next;   /* since then: events only */
     /* the current stretch of windows that count */
@@ -76,7 +76,8 @@ static void tell_stretch(struct overflow *overflow)
     finding_evidence(finding, overflow->stretch_begin_ns, EVENT_rt_pool_local_sample,
                      "from here on batches are freed and coroutines are made anew in every second");
     finding_evidence(finding, overflow->stretch_end_ns, EVENT_rt_pool_local_sample,
-                     "%" PRIu64 " seconds in a row: %" PRIu64 " batches freed, %" PRIu64 " coroutines made anew; the global "
+                     "%" PRIu64 " seconds in a row: %" PRIu64 " batches freed, %" PRIu64
+                     " coroutines made anew; the global "
                      "pool holds %" PRIu64 " of at most %" PRIu64,
                      overflow->stretch_seconds, overflow->stretch_batches, overflow->stretch_misses,
                      process->global_pool.fields.rt_pool_global_sample.global_size,
@@ -159,7 +160,8 @@ static void on_event(void *state, const struct occurrence *what)
 static uint64_t size_to_suggest(const struct overflow *overflow, uint64_t global_max)
 {
     const uint64_t batch = MAX(batch_of(overflow->env->process), 1);
-    const uint64_t size = overflow->live_max > global_max ? overflow->live_max : global_max + overflow->dropped_max;
+    const uint64_t size =
+        overflow->live_max > global_max ? overflow->live_max : global_max + overflow->dropped_max;
 
     return (size + batch - 1) / batch * batch;
 }
@@ -181,14 +183,17 @@ static void finish(void *state)
     suggestion = size_to_suggest(overflow, global_max);
     finding_subject(finding, "suggested_pool_size", json_integer((json_int_t)suggestion));
     finding_summary(finding,
-                    "the coroutine pool of %s (at most %" PRIu64 ") is too small: batches are freed and made anew all the "
+                    "the coroutine pool of %s (at most %" PRIu64
+                    ") is too small: batches are freed and made anew all the "
                     "time; %" PRIu64 " would do",
                     process_text(process), global_max, suggestion);
     finding_advice(finding,
-                   "Let the pool hold %" PRIu64 " coroutines (%s%" PRIu64 "%s): more devices or queues raise its maximum, and its "
+                   "Let the pool hold %" PRIu64 " coroutines (%s%" PRIu64
+                   "%s): more devices or queues raise its maximum, and its "
                    "hard maximum (%" PRIu64 ") follows from vm.max_map_count and the memory.",
                    suggestion, overflow->live_max > global_max ? "" : "samples saw only ", overflow->live_max,
-                   " alive at once", process->global_pool.valid ? f->rt_pool_global_sample.global_hard_max : 0);
+                   " alive at once",
+                   process->global_pool.valid ? f->rt_pool_global_sample.global_hard_max : 0);
 }
 
 const struct check_class check_pool_overflow = {

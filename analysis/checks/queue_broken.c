@@ -30,13 +30,15 @@ static void on_event(void *state, const struct occurrence *what)
     finding_subject_queue(finding, env->process, device_id, queue_index);
     if (what->queue && what->queue->attached_loop)
         finding_subject_loop(finding, env->process, what->queue->attached_loop);
-    finding_evidence(finding, event->time_ns, event->id, "queue %" PRIu16 " of %s stopped: %s (%s)", queue_index,
-                     device_text(env->process, device_id), reason, strerror((int)-error));
-    finding_summary(finding, "queue %" PRIu16 " of %s was stopped because the driver broke the protocol: %s", queue_index,
-                    device_text(env->process, device_id), reason);
-    finding_advice(finding, "The device did the right thing: the fault is in the guest's driver (or the guest is hostile). "
-                            "The queue stays stopped until the driver resets the device; look at the guest's kernel log "
-                            "and driver version at this time.");
+    finding_evidence(finding, event->time_ns, event->id, "queue %" PRIu16 " of %s stopped: %s (%s)",
+                     queue_index, device_text(env->process, device_id), reason, strerror((int)-error));
+    finding_summary(finding, "queue %" PRIu16 " of %s was stopped because the driver broke the protocol: %s",
+                    queue_index, device_text(env->process, device_id), reason);
+    finding_advice(
+        finding,
+        "The device did the right thing: the fault is in the guest's driver (or the guest is hostile). "
+        "The queue stays stopped until the driver resets the device; look at the guest's kernel log "
+        "and driver version at this time.");
 }
 
 const struct check_class check_queue_broken = {

@@ -58,18 +58,19 @@ static void tell_attach(struct finding *finding, const struct process *process, 
                          handler->attach_drain.depth, state_text(handler->attach_drain.state));
     if (handler->attach_vtid != EVENT_UNKNOWN_ID)
         finding_evidence(finding, handler->attach_ns, EVENT_rt_loop_fd_attach,
-                         "%s puts descriptor %" PRId64 " (queue %" PRIu16 " of %s) into %s as handler %" PRIu64
-                         ", %s%s; the device is %s",
+                         "%s puts descriptor %" PRId64 " (queue %" PRIu16
+                         " of %s) into %s as handler %" PRIu64 ", %s%s; the device is %s",
                          thread_text(process, handler->attach_vtid), handler->fd, handler->queue_index,
                          device_text(process, handler->device_id), loop, handler->id,
                          handler->attach_in_drain ? "in a " : "in no drain",
-                         handler->attach_in_drain ? drain_words(handler) : "", state_text(handler->attach_state));
+                         handler->attach_in_drain ? drain_words(handler) : "",
+                         state_text(handler->attach_state));
     else
-        finding_evidence(finding, handler->attach_ns, EVENT_rt_loop_fd_attach,
-                         "descriptor %" PRId64 " (queue %" PRIu16 " of %s) is in %s as handler %" PRIu64 "; %s",
-                         handler->fd, handler->queue_index, device_text(process, handler->device_id), loop,
-                         handler->id,
-                         handler->announced ? "it was there before" : "who put it there was not recorded");
+        finding_evidence(
+            finding, handler->attach_ns, EVENT_rt_loop_fd_attach,
+            "descriptor %" PRId64 " (queue %" PRIu16 " of %s) is in %s as handler %" PRIu64 "; %s",
+            handler->fd, handler->queue_index, device_text(process, handler->device_id), loop, handler->id,
+            handler->announced ? "it was there before" : "who put it there was not recorded");
 }
 
 static void tell_reason(struct finding *finding, const struct process *process, const struct handler *handler)
@@ -86,17 +87,18 @@ static void tell_reason(struct finding *finding, const struct process *process, 
     switch (stale->reason) {
     case STALE_DETACHED:
         finding_evidence(finding, lasting_ns, EVENT_vblk_dataplane_notifier_detach,
-                         "the notifier of queue %" PRIu16 " of %s is detached from %s", handler->queue_index, device,
-                         loop);
+                         "the notifier of queue %" PRIu16 " of %s is detached from %s", handler->queue_index,
+                         device, loop);
         break;
     case STALE_RELEASED:
         finding_evidence(finding, lasting_ns, EVENT_vblk_dataplane_notifier_release,
-                         "the notifier of queue %" PRIu16 " of %s is released and closed", handler->queue_index,
-                         device);
+                         "the notifier of queue %" PRIu16 " of %s is released and closed",
+                         handler->queue_index, device);
         break;
     case STALE_STOPPED:
         finding_evidence(finding, lasting_ns, EVENT_vblk_dataplane_state,
-                         "%s is out of service; handler %" PRIu64 " is still in %s", device, handler->id, loop);
+                         "%s is out of service; handler %" PRIu64 " is still in %s", device, handler->id,
+                         loop);
         break;
     case STALE_ATTACHED_STOPPED:
         finding_evidence(finding, stale->known_ns, EVENT_vblk_dataplane_state,
@@ -136,7 +138,8 @@ static void tell_cost(struct finding *finding, const struct process *process, co
 
         if (idle)
             finding_evidence(finding, loop->last.time_ns, EVENT_rt_loop_sample,
-                             "%s counted %" PRIu64 " dispatches that found nothing since then (which handler ran was not "
+                             "%s counted %" PRIu64
+                             " dispatches that found nothing since then (which handler ran was not "
                              "recorded)",
                              name, idle);
     }
@@ -164,22 +167,27 @@ static void report(const struct check_env *env, const struct handler *handler, i
     if (removed)
         finding_evidence(finding, end_ns, EVENT_rt_loop_fd_detach, "removed %.3f ms after it became stale",
                          (double)(end_ns - stale->since_ns) / 1e6);
-    finding_summary(finding,
-                    "descriptor %" PRId64 " of queue %" PRIu16 " of %s stayed in %s (handler %" PRIu64 "), where it is "
-                    "stale: %s%s%s%s",
-                    handler->fd, handler->queue_index, device_text(process, handler->device_id),
-                    loop_text(process, handler->loop_id), handler->id, cause_of(handler),
-                    handler->attach_vtid != EVENT_UNKNOWN_ID ? ", by " : "",
-                    handler->attach_vtid != EVENT_UNKNOWN_ID ? thread_text(process, handler->attach_vtid) : "",
-                    cost);
-    if (handler->attach_in_drain && (handler->attach_state == STATE_STARTING || handler->attach_state == STATE_STOPPING))
-        finding_advice(finding, "A drain that is nested in start or stop must leave notifiers alone: only start and stop own "
-                                "them. Set the flag that drain callbacks look at only after the disk has moved (start), and "
-                                "clear it before the disk moves back (stop).");
+    finding_summary(
+        finding,
+        "descriptor %" PRId64 " of queue %" PRIu16 " of %s stayed in %s (handler %" PRIu64 "), where it is "
+        "stale: %s%s%s%s",
+        handler->fd, handler->queue_index, device_text(process, handler->device_id),
+        loop_text(process, handler->loop_id), handler->id, cause_of(handler),
+        handler->attach_vtid != EVENT_UNKNOWN_ID ? ", by " : "",
+        handler->attach_vtid != EVENT_UNKNOWN_ID ? thread_text(process, handler->attach_vtid) : "", cost);
+    if (handler->attach_in_drain &&
+        (handler->attach_state == STATE_STARTING || handler->attach_state == STATE_STOPPING))
+        finding_advice(
+            finding,
+            "A drain that is nested in start or stop must leave notifiers alone: only start and stop own "
+            "them. Set the flag that drain callbacks look at only after the disk has moved (start), and "
+            "clear it before the disk moves back (stop).");
     else
-        finding_advice(finding, "Whoever detaches, releases or moves a queue's notifier must take its handler out of the loop "
-                                "first, in that loop, and before the descriptor is closed: afterwards the loop wakes for "
-                                "a descriptor that nobody can consume, or for another one of the same number.");
+        finding_advice(
+            finding,
+            "Whoever detaches, releases or moves a queue's notifier must take its handler out of the loop "
+            "first, in that loop, and before the descriptor is closed: afterwards the loop wakes for "
+            "a descriptor that nobody can consume, or for another one of the same number.");
 }
 
 static bool outlasted(const struct check_env *env, const struct stale *stale, int64_t until_ns)
@@ -188,14 +196,16 @@ static bool outlasted(const struct check_env *env, const struct stale *stale, in
 }
 
 /* MOVED and ATTACHED_STOPPED rest on an older fact; was it still true? */
-static bool fact_may_be_outdated(const struct process *process, const struct stale *stale, struct loss *loss_out)
+static bool fact_may_be_outdated(const struct process *process, const struct stale *stale,
+                                 struct loss *loss_out)
 {
     if (stale->lasting_ns != INT64_MAX && stale->reason != STALE_ATTACHED_STOPPED)
         return false;
     if (stale->known_ns >= stale->since_ns)
         return false;
     return loss_hides(process, EVENT_UNKNOWN_ID,
-                      stale->reason == STALE_MOVED ? EVENT_vblk_dataplane_loop_change : EVENT_vblk_dataplane_state,
+                      stale->reason == STALE_MOVED ? EVENT_vblk_dataplane_loop_change
+                                                   : EVENT_vblk_dataplane_state,
                       stale->known_ns, stale->since_ns, loss_out);
 }
 
@@ -203,11 +213,12 @@ static void unsure(const struct check_env *env, const struct handler *handler, c
                    const char *what)
 {
     inconclusive(env, "stale-fd", handler->stale.since_ns, process_end_ns(env->process),
-                 "handler %" PRIu64 " (descriptor %" PRId64 ", queue %" PRIu16 " of %s) in %s looks stale, but %s may be "
+                 "handler %" PRIu64 " (descriptor %" PRId64 ", queue %" PRIu16
+                 " of %s) in %s looks stale, but %s may be "
                  "among the events that were lost from %.6f s after the beginning of the trace on",
-                 handler->id, handler->fd, handler->queue_index, device_text(env->process, handler->device_id),
-                 loop_text(env->process, handler->loop_id), what,
-                 (double)(loss->begin_ns - analysis_begin_ns(env->analysis)) / 1e9);
+                 handler->id, handler->fd, handler->queue_index,
+                 device_text(env->process, handler->device_id), loop_text(env->process, handler->loop_id),
+                 what, (double)(loss->begin_ns - analysis_begin_ns(env->analysis)) / 1e9);
 }
 
 static void judge(const struct check_env *env, const struct handler *handler, int64_t end_ns, bool removed)
@@ -243,32 +254,34 @@ static void on_event(void *state, const struct occurrence *what)
 }
 
 /* Who would have taken it out: the loop's thread, or the one whose act made it stale. */
-static bool removal_may_be_lost(const struct process *process, const struct handler *handler, int64_t deadline_ns,
-                                struct loss *loss_out)
+static bool removal_may_be_lost(const struct process *process, const struct handler *handler,
+                                int64_t deadline_ns, struct loss *loss_out)
 {
     const struct loop *loop = process_loop(process, handler->loop_id);
     const int64_t from_ns = MIN(handler->seen_ns, handler->stale.since_ns);
 
-    return loss_hides(process, loop && loop->thread_id ? loop->thread_id : EVENT_UNKNOWN_ID, EVENT_rt_loop_fd_detach,
-                      from_ns, deadline_ns, loss_out) ||
+    return loss_hides(process, loop && loop->thread_id ? loop->thread_id : EVENT_UNKNOWN_ID,
+                      EVENT_rt_loop_fd_detach, from_ns, deadline_ns, loss_out) ||
            loss_hides(process, handler->stale.vtid, EVENT_rt_loop_fd_detach, from_ns, deadline_ns, loss_out);
 }
 
 /* The device was stopping when events got lost: it has stopped since, and what was taken out is not known. */
-static bool stop_may_be_lost(const struct process *process, const struct handler *handler, struct loss *loss_out)
+static bool stop_may_be_lost(const struct process *process, const struct handler *handler,
+                             struct loss *loss_out)
 {
     const struct device *device = process_device(process, handler->device_id);
 
     return device && device->state == STATE_STOPPING &&
-           loss_hides(process, device->state_vtid, EVENT_vblk_dataplane_state, device->state_ns, process_end_ns(process),
-                      loss_out);
+           loss_hides(process, device->state_vtid, EVENT_vblk_dataplane_state, device->state_ns,
+                      process_end_ns(process), loss_out);
 }
 
 static void judge_survivor(const struct check_env *env, const struct handler *handler)
 {
     const struct process *process = env->process;
     const struct stale *stale = &handler->stale;
-    const int64_t end_ns = process_end_ns(process), deadline_ns = stale->since_ns + env->options->handover_overlap_ns;
+    const int64_t end_ns = process_end_ns(process),
+                  deadline_ns = stale->since_ns + env->options->handover_overlap_ns;
     struct loss loss;
 
     if (handler->role != ROLE_HOST_NOTIFIER || !handler->alive)
@@ -282,7 +295,8 @@ static void judge_survivor(const struct check_env *env, const struct handler *ha
         return;
     if (stale->reason == STALE_NOT_ANNOUNCED && process_known_since(process) > stale->lasting_ns) {
         inconclusive(env, "stale-fd", stale->since_ns, end_ns,
-                     "handler %" PRIu64 " in %s belongs to a queue that no baseline shows attached, but the baseline is not "
+                     "handler %" PRIu64
+                     " in %s belongs to a queue that no baseline shows attached, but the baseline is not "
                      "whole",
                      handler->id, loop_text(process, handler->loop_id));
         return;

@@ -10,8 +10,8 @@
 
 #include "core/check.h"
 
-static const enum event_id events[] = { EVENT_rt_loop_fd_dispatch, EVENT_rt_loop_fd_detach, EVENT_rt_loop_destroy,
-                                        EVENT_COUNT };
+static const enum event_id events[] = { EVENT_rt_loop_fd_dispatch, EVENT_rt_loop_fd_detach,
+                                        EVENT_rt_loop_destroy, EVENT_COUNT };
 
 struct row {
     int64_t begin_ns, end_ns;
@@ -19,7 +19,7 @@ struct row {
 
 struct suspect {
     uint64_t handler_id;
-    uint64_t in_row;       /* dispatches without progress since the last with */
+    uint64_t in_row; /* dispatches without progress since the last with */
     struct row current, first, last;
     uint64_t rows;         /* complete ones */
     uint64_t idle_in_runs; /* dispatches in runs that were long enough */
@@ -135,21 +135,25 @@ static void report(const struct check_env *env, const struct suspect *suspect)
                      "descriptor %" PRId64 " (role %s) is in %s as handler %" PRIu64 "%s%s", handler->fd,
                      role_text(handler->role), name, handler->id,
                      handler->attach_vtid != EVENT_UNKNOWN_ID ? ", put there by " : "",
-                     handler->attach_vtid != EVENT_UNKNOWN_ID ? thread_text(process, handler->attach_vtid) : "");
+                     handler->attach_vtid != EVENT_UNKNOWN_ID ? thread_text(process, handler->attach_vtid)
+                                                              : "");
     finding_evidence(finding, suspect->first.begin_ns, EVENT_rt_loop_fd_dispatch,
-                     "%s runs handler %" PRIu64 ": nothing was there; the first of a row without progress", name,
-                     handler->id);
+                     "%s runs handler %" PRIu64 ": nothing was there; the first of a row without progress",
+                     name, handler->id);
     finding_evidence(finding, suspect->last.end_ns, EVENT_rt_loop_fd_dispatch,
                      "%" PRIu64 " dispatches without progress in such rows up to here, of %" PRIu64
                      " dispatches of this loop",
                      suspect->idle_in_runs, loop ? loop->dispatches : 0);
     finding_summary(finding,
-                    "%s runs the handler of descriptor %" PRId64 " (role %s, handler %" PRIu64 ") over and over and it "
+                    "%s runs the handler of descriptor %" PRId64 " (role %s, handler %" PRIu64
+                    ") over and over and it "
                     "never reads: %" PRIu64 " vain dispatches",
                     name, handler->fd, role_text(handler->role), handler->id, suspect->idle_in_runs);
-    finding_advice(finding, "The handler must consume what made its descriptor ready (read the eventfd, take the message), or "
-                            "be removed while it does not want it. A descriptor that is closed or shut down by the other side "
-                            "stays ready for ever, too.");
+    finding_advice(
+        finding,
+        "The handler must consume what made its descriptor ready (read the eventfd, take the message), or "
+        "be removed while it does not want it. A descriptor that is closed or shut down by the other side "
+        "stays ready for ever, too.");
 }
 
 static void judge(const struct unread *unread, const struct suspect *suspect)
@@ -162,9 +166,11 @@ static void judge(const struct unread *unread, const struct suspect *suspect)
     if (!row_is_whole(env->process, suspect, &suspect->first) &&
         !row_is_whole(env->process, suspect, &suspect->last)) {
         inconclusive(env, "unread-fd", suspect->begin_ns, suspect->last.end_ns,
-                     "handler %" PRIu64 " in %s was seen running for nothing %" PRIu64 " times, but dispatches that made "
+                     "handler %" PRIu64 " in %s was seen running for nothing %" PRIu64
+                     " times, but dispatches that made "
                      "progress may be among lost events",
-                     suspect->handler_id, loop_text(env->process, suspect->handler.loop_id), suspect->idle_in_runs);
+                     suspect->handler_id, loop_text(env->process, suspect->handler.loop_id),
+                     suspect->idle_in_runs);
         return;
     }
     if (suspect->handler.role == ROLE_UNKNOWN) {
@@ -173,7 +179,8 @@ static void judge(const struct unread *unread, const struct suspect *suspect)
 
         for (unsigned i = 0; i < G_N_ELEMENTS(ids); i++)
             inconclusive(env, ids[i], suspect->begin_ns, suspect->last.end_ns,
-                         "handler %" PRIu64 " (descriptor %" PRId64 ") in %s ran %" PRIu64 " times for nothing, but it was "
+                         "handler %" PRIu64 " (descriptor %" PRId64 ") in %s ran %" PRIu64
+                         " times for nothing, but it was "
                          "registered before the recording and no whole baseline says for what",
                          suspect->handler_id, suspect->handler.fd,
                          loop_text(env->process, suspect->handler.loop_id), suspect->idle_in_runs);

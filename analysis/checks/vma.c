@@ -11,7 +11,8 @@
 #include "core/check.h"
 
 static const enum event_id events[] = { EVENT_rt_process_vma_sample, EVENT_rt_process_vma_exhausted,
-                                        EVENT_rt_pool_local_sample, EVENT_rt_pool_global_sample, EVENT_COUNT };
+                                        EVENT_rt_pool_local_sample, EVENT_rt_pool_global_sample,
+                                        EVENT_COUNT };
 
 /* Short, so that growth that has ended is not taken for growth. */
 #define TREND_SAMPLES 6
@@ -87,8 +88,10 @@ static double mappings_per_stack(const struct process *process)
 {
     const union event_fields *f = &process->vma.fields;
 
-    if (process->vma.valid && f->rt_process_vma_sample.stack_count && f->rt_process_vma_sample.stack_vma_count)
-        return (double)f->rt_process_vma_sample.stack_vma_count / (double)f->rt_process_vma_sample.stack_count;
+    if (process->vma.valid && f->rt_process_vma_sample.stack_count &&
+        f->rt_process_vma_sample.stack_vma_count)
+        return (double)f->rt_process_vma_sample.stack_vma_count /
+               (double)f->rt_process_vma_sample.stack_count;
     if (process->info.valid)
         return (double)process->info.fields.rt_process_info.mappings_per_1000_stacks / 1000;
     return 0;
@@ -112,7 +115,8 @@ static struct split split_sample(const struct process *process, const union even
         split.live = all * live / stacks;
         split.idle = all - split.live;
     }
-    split.other = MAX((double)f->rt_process_vma_sample.vma_count - all, 0); /* counted less often than stacks are */
+    split.other =
+        MAX((double)f->rt_process_vma_sample.vma_count - all, 0); /* counted less often than stacks are */
     return split;
 }
 
@@ -212,7 +216,8 @@ static void exhausted(struct vma *vma, const struct occurrence *what)
     vma->failed_known = process->vma.valid;
     if (process->vma.valid) {
         vma->failed_split = split_sample(process, &process->vma.fields);
-        vma->failed_split.live += MAX((double)count - (double)process->vma.fields.rt_process_vma_sample.vma_count, 0);
+        vma->failed_split.live +=
+            MAX((double)count - (double)process->vma.fields.rt_process_vma_sample.vma_count, 0);
     }
     copy_hoards(vma);
 }
@@ -230,8 +235,8 @@ static void on_event(void *state, const struct occurrence *what)
         exhausted(vma, what);
         break;
     case EVENT_rt_pool_local_sample:
-        hoard(vma, f->rt_pool_local_sample.thread_id, f->rt_pool_local_sample.name, f->rt_pool_local_sample.local_size,
-              what->event->time_ns);
+        hoard(vma, f->rt_pool_local_sample.thread_id, f->rt_pool_local_sample.name,
+              f->rt_pool_local_sample.local_size, what->event->time_ns);
         break;
     default:
         hoard(vma, 0, "the global pool", f->rt_pool_global_sample.global_size, what->event->time_ns);
@@ -321,9 +326,10 @@ static void tell_forecast(const struct vma *vma, struct finding *finding, uint64
         return;
     left = (double)limit - (double)last->fields.rt_process_vma_sample.vma_count;
     if (growth >= 1 && left > 0) {
-        finding_evidence(finding, last->time_ns, EVENT_rt_process_vma_sample,
-                         "growing by %.0f mappings a second over the last samples: the limit is reached in about %.0f s",
-                         growth, left / growth);
+        finding_evidence(
+            finding, last->time_ns, EVENT_rt_process_vma_sample,
+            "growing by %.0f mappings a second over the last samples: the limit is reached in about %.0f s",
+            growth, left / growth);
         finding_subject(finding, "forecast_s", json_real(left / growth));
     } else {
         finding_evidence(finding, last->time_ns, EVENT_rt_process_vma_sample,
@@ -337,7 +343,8 @@ static void tell_split(const struct process *process, struct finding *finding, c
     const union event_fields *f = &sample->fields;
 
     finding_evidence(finding, sample->time_ns, EVENT_rt_process_vma_sample,
-                     "%" PRIu64 " of %" PRIu64 " mappings: about %.0f of idle stacks, %.0f of stacks in use, %.0f of other "
+                     "%" PRIu64 " of %" PRIu64
+                     " mappings: about %.0f of idle stacks, %.0f of stacks in use, %.0f of other "
                      "things; %" PRIu64 " stacks at %.3g mappings each, %" PRIu64 " coroutines live",
                      f->rt_process_vma_sample.vma_count, limit, split->idle, split->live, split->other,
                      f->rt_process_vma_sample.stack_count, mappings_per_stack(process),
@@ -347,27 +354,33 @@ static void tell_split(const struct process *process, struct finding *finding, c
 static void advise(struct finding *finding, const char *cause, uint64_t limit)
 {
     if (!strcmp(cause, "pooled-idle"))
-        finding_advice(finding, "Idle stacks are hoarded: bound the pool (--coroutine-pool=batched caps what all threads hold "
-                                "together), or make a stack cost no mapping of its own (lightweight guards, --stack-guard). "
-                                "Raising the limit (sysctl vm.max_map_count=%" PRIu64 ") only buys time.",
-                       limit * 2);
+        finding_advice(
+            finding,
+            "Idle stacks are hoarded: bound the pool (--coroutine-pool=batched caps what all threads hold "
+            "together), or make a stack cost no mapping of its own (lightweight guards, --stack-guard). "
+            "Raising the limit (sysctl vm.max_map_count=%" PRIu64 ") only buys time.",
+            limit * 2);
     else if (!strcmp(cause, "concurrency"))
-        finding_advice(finding, "That many requests really are in flight, so the pool is not to blame: raise the limit (sysctl "
-                                "vm.max_map_count=%" PRIu64 "), make a stack cost no mapping of its own (lightweight guards, "
-                                "--stack-guard), or offer fewer or shorter queues (--num-queues).",
-                       limit * 2);
+        finding_advice(
+            finding,
+            "That many requests really are in flight, so the pool is not to blame: raise the limit (sysctl "
+            "vm.max_map_count=%" PRIu64 "), make a stack cost no mapping of its own (lightweight guards, "
+            "--stack-guard), or offer fewer or shorter queues (--num-queues).",
+            limit * 2);
     else
-        finding_advice(finding, "Most mappings are not stacks: look into /proc/PID/maps for what repeats (a library, a leak, "
-                                "guest memory in many regions), and raise the limit (sysctl vm.max_map_count=%" PRIu64
-                                ") if they are needed.",
-                       limit * 2);
+        finding_advice(
+            finding,
+            "Most mappings are not stacks: look into /proc/PID/maps for what repeats (a library, a leak, "
+            "guest memory in many regions), and raise the limit (sysctl vm.max_map_count=%" PRIu64
+            ") if they are needed.",
+            limit * 2);
 }
 
 static void report_pressure(const struct vma *vma)
 {
     const struct process *process = vma->env->process;
     const uint64_t limit = limit_of(process, vma->worst_sample.fields.rt_process_vma_sample.max_map_count);
-    const char *cause = cause_of(&vma->sum), *hoarder = worst_hoarder(vma);
+    const char *cause = cause_of(&vma->sum), *hoarder;
     struct finding *finding = finding_get(vma->env, "vma-pressure", "process");
     json_t *threads = json_array();
 
@@ -380,15 +393,14 @@ static void report_pressure(const struct vma *vma)
     tell_hoards(vma, finding, threads);
     finding_subject(finding, "threads", threads);
     tell_forecast(vma, finding, limit);
-    finding_summary(finding, "%s uses up to %.0f %% of its mappings (%" PRIu64 " of %" PRIu64 "): %s%s%s%s",
+    hoarder = strcmp(cause, "pooled-idle") ? NULL : worst_hoarder(vma);
+    finding_summary(finding, "%s uses up to %.0f %% of its mappings (%" PRIu64 " of %" PRIu64 "): %s%s%s",
                     process_text(process), 100 * vma->worst,
                     vma->worst_sample.fields.rt_process_vma_sample.vma_count, limit,
                     !strcmp(cause, "pooled-idle")   ? "most belong to stacks that idle in pools"
                     : !strcmp(cause, "concurrency") ? "most belong to stacks of requests in flight"
                                                     : "most belong to nothing of ours",
-                    !strcmp(cause, "pooled-idle") && hoarder ? " (" : "",
-                    !strcmp(cause, "pooled-idle") && hoarder ? hoarder : "",
-                    !strcmp(cause, "pooled-idle") && hoarder ? ")" : "");
+                    hoarder ? ", above all those of " : "", hoarder ? hoarder : "");
     advise(finding, cause, limit);
 }
 
@@ -413,7 +425,8 @@ static void report_exhausted(const struct vma *vma)
     finding_subject(finding, "threads", threads);
     if (known)
         finding_cause(finding, "%s", cause);
-    finding_summary(finding, "%s could not map a stack (%s): %" PRIu64 " of %" PRIu64 " mappings are in use%s%s",
+    finding_summary(finding,
+                    "%s could not map a stack (%s): %" PRIu64 " of %" PRIu64 " mappings are in use%s%s",
                     process_text(process), vma->operation, vma->failed_count, vma->failed_max,
                     known ? ", cause " : "", known ? cause : "");
     advise(finding, cause, vma->failed_max);

@@ -159,11 +159,13 @@ static char *group_key(const struct analysis_trace *trace)
     char *path, *key;
 
     if (!chunk)
-        chunk = g_regex_new("(^|/)(archives/)?[0-9]{8}T[0-9]{6}[+-][0-9]{4}-([0-9]{8}T[0-9]{6}[+-][0-9]{4}-)?[0-9]+(?=/)",
-                            0, 0, NULL);
+        chunk = g_regex_new(
+            "(^|/)(archives/)?[0-9]{8}T[0-9]{6}[+-][0-9]{4}-([0-9]{8}T[0-9]{6}[+-][0-9]{4}-)?[0-9]+(?=/)", 0,
+            0, NULL);
     path = g_regex_replace_literal(chunk, trace->path ? trace->path : "", -1, 0, "", 0, NULL);
-    key = g_strdup_printf("%s\n%s\n%s\n%" G_GINT64_FORMAT, path ? path : "", trace->hostname ? trace->hostname : "",
-                          trace->procname ? trace->procname : "", trace->vpid);
+    key = g_strdup_printf("%s\n%s\n%s\n%" G_GINT64_FORMAT, path ? path : "",
+                          trace->hostname ? trace->hostname : "", trace->procname ? trace->procname : "",
+                          trace->vpid);
     g_free(path);
     return key;
 }
@@ -245,11 +247,13 @@ static gint by_begin(const void *a, const void *b)
     return x->begin_ns < y->begin_ns ? -1 : x->begin_ns > y->begin_ns;
 }
 
-void analysis_loss(struct analysis *analysis, unsigned stream_index, enum analysis_loss kind, int64_t begin_ns,
-                   int64_t end_ns)
+void analysis_loss(struct analysis *analysis, unsigned stream_index, enum analysis_loss kind,
+                   int64_t begin_ns, int64_t end_ns)
 {
     struct stream *stream = g_ptr_array_index(analysis->streams, stream_index);
-    const struct loss loss = { .kind = kind, .begin_ns = begin_ns, .end_ns = kind == LOSS_CUT ? INT64_MAX : end_ns };
+    const struct loss loss = { .kind = kind,
+                               .begin_ns = begin_ns,
+                               .end_ns = kind == LOSS_CUT ? INT64_MAX : end_ns };
     GArray *losses = stream->losses;
 
     g_array_append_val(losses, loss);
@@ -334,8 +338,11 @@ static void start_checks(struct analysis *analysis, struct process *process)
         struct check_slot *slot = &process->check_slots[i];
         const struct check_class *check = analysis->runs[i].check;
 
-        slot->env = (struct check_env){ .analysis = analysis, .process = process, .options = &analysis->options,
-                                        .check = check, .shared = analysis->runs[i].shared };
+        slot->env = (struct check_env){ .analysis = analysis,
+                                        .process = process,
+                                        .options = &analysis->options,
+                                        .check = check,
+                                        .shared = analysis->runs[i].shared };
         slot->active = analysis->runs[i].selected && check->create && may_run(process, check);
         if (slot->active)
             slot->state = check->create(&slot->env);

@@ -12,7 +12,8 @@ static char *full_key(const struct process *process, const char *id, const char 
     return g_strdup_printf("%s\n%d\n%s", id, process ? (int)process->index : -1, key);
 }
 
-static struct finding *get(struct analysis *analysis, const struct process *process, const char *id, char *key)
+static struct finding *get(struct analysis *analysis, const struct process *process, const char *id,
+                           char *key)
 {
     char *full = full_key(process, id, key);
     struct finding *finding = g_hash_table_lookup(analysis->finding_by_key, full);
@@ -212,7 +213,8 @@ void finding_subject_queue(struct finding *finding, const struct process *proces
     finding_subject(finding, "queue_index", json_integer(queue_index));
 }
 
-void finding_subject_handler(struct finding *finding, const struct process *process, const struct handler *handler)
+void finding_subject_handler(struct finding *finding, const struct process *process,
+                             const struct handler *handler)
 {
     finding_subject_loop(finding, process, handler->loop_id);
     finding_subject(finding, "fd", json_integer(handler->fd));
@@ -244,7 +246,8 @@ void inconclusive(const struct check_env *env, const char *id, int64_t begin_ns,
     for (unsigned i = 0; i < env->analysis->unsure->len; i++) {
         const struct unsure *other = &g_array_index(env->analysis->unsure, struct unsure, i);
 
-        if (!strcmp(other->id, id) && other->process == env->process && !strcmp(other->reason, unsure.reason)) {
+        if (!strcmp(other->id, id) && other->process == env->process &&
+            !strcmp(other->reason, unsure.reason)) {
             g_free(unsure.reason);
             return;
         }
@@ -276,16 +279,17 @@ json_t *finding_json(const struct finding *finding)
         json_t *process = json_object();
 
         json_object_set_new(process, "name", text_or_null(process_name(finding->process)));
-        json_object_set_new(process, "pid", finding->process->vpid == EVENT_UNKNOWN_ID
-                                                ? json_null()
-                                                : json_integer(finding->process->vpid));
+        json_object_set_new(
+            process, "pid",
+            finding->process->vpid == EVENT_UNKNOWN_ID ? json_null() : json_integer(finding->process->vpid));
         json_object_set_new(process, "host", text_or_null(finding->process->trace->hostname));
         json_object_set_new(finding->subject, "process", process);
     }
     json_object_set_new(object, "id", json_string(finding->id));
     json_object_set_new(object, "severity", json_string(severity_text(finding->severity)));
     json_object_set_new(object, "summary", text_or_null(finding->summary ? finding->summary : ""));
-    json_object_set_new(object, "begin_ns", json_integer(finding->begin_ns == INT64_MAX ? 0 : finding->begin_ns));
+    json_object_set_new(object, "begin_ns",
+                        json_integer(finding->begin_ns == INT64_MAX ? 0 : finding->begin_ns));
     json_object_set_new(object, "end_ns", json_integer(finding->end_ns == INT64_MIN ? 0 : finding->end_ns));
     json_object_set_new(object, "count", json_integer((json_int_t)finding->count));
     json_object_set(object, "subject", finding->subject);
@@ -295,8 +299,8 @@ json_t *finding_json(const struct finding *finding)
     for (unsigned i = 0; i < finding->evidence->len; i++) {
         const struct evidence *e = &g_array_index(finding->evidence, struct evidence, i);
 
-        json_array_append_new(evidence, json_pack("{s:I, s:s, s:o}", "time_ns", (json_int_t)e->time_ns, "event",
-                                                  e->event, "text", text_or_null(e->text)));
+        json_array_append_new(evidence, json_pack("{s:I, s:s, s:o}", "time_ns", (json_int_t)e->time_ns,
+                                                  "event", e->event, "text", text_or_null(e->text)));
     }
     json_object_set_new(object, "evidence", evidence);
     json_object_set_new(object, "evidence_count", json_integer((json_int_t)finding->evidence_count));

@@ -35,7 +35,8 @@ struct finding *finding_get_global(struct analysis *analysis, const char *id, co
     G_GNUC_PRINTF(3, 4);
 
 /** Is there one already? */
-bool finding_exists(const struct check_env *env, const char *id, const char *key_format, ...) G_GNUC_PRINTF(3, 4);
+bool finding_exists(const struct check_env *env, const char *id, const char *key_format, ...)
+    G_GNUC_PRINTF(3, 4);
 /** Has it a summary? For checks that let the first breach speak. */
 bool finding_is_told(const struct finding *finding);
 
@@ -61,7 +62,8 @@ void finding_note(struct finding *finding, int64_t time_ns, const char *what, co
 /** Fill keys of the subject: ids, and names where they are known (else null). */
 void finding_subject_loop(struct finding *finding, const struct process *process, uint32_t loop_id);
 void finding_subject_thread(struct finding *finding, const struct process *process, int64_t tid);
-void finding_subject_handler(struct finding *finding, const struct process *process, const struct handler *handler);
+void finding_subject_handler(struct finding *finding, const struct process *process,
+                             const struct handler *handler);
 void finding_subject_queue(struct finding *finding, const struct process *process, uint32_t device_id,
                            uint16_t queue_index);
 void finding_subject_device(struct finding *finding, const struct process *process, uint32_t device_id);

@@ -21,8 +21,8 @@ struct finding {
     uint64_t count;
     char *summary, *cause, *advice;
     json_t *subject;
-    GArray *evidence;         /* struct evidence: the first ones, then a ring of the last */
-    uint64_t evidence_count;  /* all that were given */
+    GArray *evidence;        /* struct evidence: the first ones, then a ring of the last */
+    uint64_t evidence_count; /* all that were given */
 };
 
 struct unsure {
@@ -38,8 +38,8 @@ struct unreadable {
 
 struct check_run {
     const struct check_class *check;
-    bool selected;      /* by options */
-    const char *skip;   /* reason, NULL: it runs */
+    bool selected;    /* by options */
+    const char *skip; /* reason, NULL: it runs */
     void *shared;
 };
 
@@ -61,7 +61,7 @@ struct analysis {
     int64_t begin_ns, end_ns;
     uint64_t event_count, known_count;
     bool any, finished, interrupted;
-    GPtrArray *findings;    /* struct finding, sorted by finish */
+    GPtrArray *findings; /* struct finding, sorted by finish */
     GHashTable *finding_by_key;
     GArray *unsure;
     struct latency *latency;

@@ -58,11 +58,13 @@ static json_t *process_json(const struct process *process)
     json_object_set_new(object, "event_count", json_integer((json_int_t)process->event_count));
     json_object_set_new(object, "baseline_ns", known == INT64_MAX ? json_null() : json_integer(known));
     for (unsigned i = 0; process->info.valid && i < G_N_ELEMENTS(options); i++)
-        json_object_set_new(object, options[i], text_or_null(process->info_text[i] ? process->info_text[i] : ""));
+        json_object_set_new(object, options[i],
+                            text_or_null(process->info_text[i] ? process->info_text[i] : ""));
     if (process->info.valid) {
         const union event_fields *f = &process->info.fields;
 
-        json_object_set_new(object, "max_map_count", json_integer((json_int_t)f->rt_process_info.max_map_count));
+        json_object_set_new(object, "max_map_count",
+                            json_integer((json_int_t)f->rt_process_info.max_map_count));
         json_object_set_new(object, "stack_bytes", json_integer((json_int_t)f->rt_process_info.stack_bytes));
         json_object_set_new(object, "batch_size", json_integer((json_int_t)f->rt_process_info.batch_size));
         json_object_set_new(object, "contract_version",
@@ -148,10 +150,11 @@ static json_t *inconclusive_json(const struct analysis *analysis)
     for (unsigned i = 0; i < analysis->unsure->len; i++) {
         const struct unsure *unsure = &g_array_index(analysis->unsure, struct unsure, i);
 
-        json_array_append_new(array, json_pack("{s:s, s:o, s:I, s:I, s:o}", "id", unsure->id, "reason",
-                                               text_or_null(unsure->reason), "begin_ns", (json_int_t)unsure->begin_ns,
-                                               "end_ns", (json_int_t)unsure->end_ns, "process",
-                                               text_or_null(process_text(unsure->process))));
+        json_array_append_new(array,
+                              json_pack("{s:s, s:o, s:I, s:I, s:o}", "id", unsure->id, "reason",
+                                        text_or_null(unsure->reason), "begin_ns",
+                                        (json_int_t)unsure->begin_ns, "end_ns", (json_int_t)unsure->end_ns,
+                                        "process", text_or_null(process_text(unsure->process))));
     }
     return array;
 }

@@ -58,15 +58,15 @@ static json_t *pool_of(const struct process *process)
 
         if (!thread->last.valid)
             continue;
-        json_array_append_new(
-            threads, json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "thread_id", (json_int_t)thread->tid,
-                               "name", text_or_null(thread->name), "local_size",
-                               integer(f->rt_pool_local_sample.local_size), "takes",
-                               integer(f->rt_pool_local_sample.takes), "gives", integer(f->rt_pool_local_sample.gives),
-                               "misses", integer(f->rt_pool_local_sample.misses), "refills",
-                               integer(f->rt_pool_local_sample.refills), "donations",
-                               integer(f->rt_pool_local_sample.donations), "overflows",
-                               integer(f->rt_pool_local_sample.overflows)));
+        json_array_append_new(threads, json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "thread_id",
+                                                 (json_int_t)thread->tid, "name", text_or_null(thread->name),
+                                                 "local_size", integer(f->rt_pool_local_sample.local_size),
+                                                 "takes", integer(f->rt_pool_local_sample.takes), "gives",
+                                                 integer(f->rt_pool_local_sample.gives), "misses",
+                                                 integer(f->rt_pool_local_sample.misses), "refills",
+                                                 integer(f->rt_pool_local_sample.refills), "donations",
+                                                 integer(f->rt_pool_local_sample.donations), "overflows",
+                                                 integer(f->rt_pool_local_sample.overflows)));
     }
     g_ptr_array_free(values, TRUE);
     json_object_set_new(object, "threads", threads);
@@ -114,7 +114,8 @@ json_t *table_vma(const struct analysis *analysis)
 }
 
 /* Running totals: what was counted while we watched. */
-#define GREW(object, field, event) integer((object)->last.fields.event.field - (object)->first.fields.event.field)
+#define GREW(object, field, event)                                                                           \
+    integer((object)->last.fields.event.field - (object)->first.fields.event.field)
 
 static void loops_of(const struct process *process, json_t *loops)
 {
@@ -127,7 +128,8 @@ static void loops_of(const struct process *process, json_t *loops)
         json_object_set_new(object, "pid", pid(process));
         json_object_set_new(object, "loop_id", json_integer(loop->id));
         json_object_set_new(object, "name", text_or_null(loop->name));
-        json_object_set_new(object, "thread_id", loop->thread_id ? json_integer(loop->thread_id) : json_null());
+        json_object_set_new(object, "thread_id",
+                            loop->thread_id ? json_integer(loop->thread_id) : json_null());
         if (loop->last.valid) {
             json_object_set_new(object, "sampled_ns", json_integer(loop->last.time_ns - loop->first.time_ns));
             json_object_set_new(object, "passes", GREW(loop, passes, rt_loop_sample));
@@ -160,7 +162,8 @@ static void locks_of(const struct process *process, json_t *locks)
         json_object_set_new(object, "pid", pid(process));
         json_object_set_new(object, "lock_id", integer(lock->id));
         json_object_set_new(object, "class_name", text_or_null(lock->class_name));
-        json_object_set_new(object, "kind", text_or_null(lock->kind == 0 || lock->kind == 1 ? kinds[lock->kind] : NULL));
+        json_object_set_new(object, "kind",
+                            text_or_null(lock->kind == 0 || lock->kind == 1 ? kinds[lock->kind] : NULL));
         if (lock->last.valid) {
             json_object_set_new(object, "acquisitions", GREW(lock, acquisitions, rt_lock_sample));
             json_object_set_new(object, "contentions", GREW(lock, contentions, rt_lock_sample));
@@ -172,7 +175,8 @@ static void locks_of(const struct process *process, json_t *locks)
     g_ptr_array_free(values, TRUE);
 }
 
-static json_t *queue_json(const struct process *process, const struct device *device, const struct queue *queue)
+static json_t *queue_json(const struct process *process, const struct device *device,
+                          const struct queue *queue)
 {
     json_t *object = json_object();
 
@@ -196,7 +200,8 @@ static json_t *queue_json(const struct process *process, const struct device *de
         json_object_set_new(object, "pops", GREW(queue, pops, vblk_queue_sample));
         json_object_set_new(object, "completions", GREW(queue, completions, vblk_queue_sample));
         json_object_set_new(object, "interrupts", GREW(queue, interrupts, vblk_queue_sample));
-        json_object_set_new(object, "suppressed_interrupts", GREW(queue, suppressed_interrupts, vblk_queue_sample));
+        json_object_set_new(object, "suppressed_interrupts",
+                            GREW(queue, suppressed_interrupts, vblk_queue_sample));
     }
     return object;
 }

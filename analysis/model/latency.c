@@ -108,12 +108,13 @@ json_t *latency_json(const struct latency *latency)
             continue;
         json_object_set_new(
             stages, names[i],
-            json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "count", (json_int_t)histogram_count(h), "mean_ns",
-                      (json_int_t)(histogram_sum(h) / (int64_t)histogram_count(h)), "p50_ns",
-                      (json_int_t)histogram_quantile(h, 0.5), "p90_ns", (json_int_t)histogram_quantile(h, 0.9),
-                      "p99_ns", (json_int_t)histogram_quantile(h, 0.99), "p999_ns",
+            json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "count", (json_int_t)histogram_count(h),
+                      "mean_ns", (json_int_t)(histogram_sum(h) / (int64_t)histogram_count(h)), "p50_ns",
+                      (json_int_t)histogram_quantile(h, 0.5), "p90_ns",
+                      (json_int_t)histogram_quantile(h, 0.9), "p99_ns",
+                      (json_int_t)histogram_quantile(h, 0.99), "p999_ns",
                       (json_int_t)histogram_quantile(h, 0.999), "max_ns", (json_int_t)histogram_max(h)));
     }
-    return json_pack("{s:I, s:I, s:o}", "requests", (json_int_t)histogram_count(latency->stages[TOTAL]), "in_flight",
-                     (json_int_t)g_hash_table_size(latency->open), "stages", stages);
+    return json_pack("{s:I, s:I, s:o}", "requests", (json_int_t)histogram_count(latency->stages[TOTAL]),
+                     "in_flight", (json_int_t)g_hash_table_size(latency->open), "stages", stages);
 }

@@ -260,9 +260,8 @@ const char *state_text(enum device_state state)
 
 const char *role_text(enum handler_role role)
 {
-    static const char *const names[] = {
-        "other", "wakeup", "host notifier", "vhost-user socket", "control", "completion"
-    };
+    static const char *const names[] = { "other",   "wakeup",    "host notifier", "vhost-user socket",
+                                         "control", "completion" };
 
     return role >= 0 && (unsigned)role < G_N_ELEMENTS(names) ? names[role] : "unknown";
 }

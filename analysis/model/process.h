@@ -22,7 +22,14 @@
 #include "events/event.h"
 
 /** Values of vblk_dataplane:state. */
-enum device_state { STATE_UNKNOWN = -1, STATE_STOPPED, STATE_STARTING, STATE_STARTED, STATE_STOPPING, STATE_FAILED };
+enum device_state {
+    STATE_UNKNOWN = -1,
+    STATE_STOPPED,
+    STATE_STARTING,
+    STATE_STARTED,
+    STATE_STOPPING,
+    STATE_FAILED
+};
 
 /** Values of rt_loop:fd_attach's role; ROLE_UNKNOWN: the attach was not seen. */
 enum handler_role {
@@ -44,11 +51,11 @@ struct sample {
 
 struct loop {
     uint32_t id;
-    char *name;         /**< NULL: unknown */
-    int64_t thread_id;  /**< 0: unknown or not running yet */
+    char *name;        /**< NULL: unknown */
+    int64_t thread_id; /**< 0: unknown or not running yet */
     bool gone;
     int64_t gone_ns;
-    uint64_t dispatches; /**< fd_dispatch events seen */
+    uint64_t dispatches;       /**< fd_dispatch events seen */
     struct sample first, last; /**< rt_loop:sample */
 };
 
@@ -79,9 +86,9 @@ struct stale {
     int64_t known_ns;   /**< of the older fact that this rests on; since_ns if it rests on none */
     int64_t lasting_ns; /**< since when for a reason that cannot end (not STALE_MOVED); INT64_MAX: none */
     enum event_id event;
-    int64_t vtid;       /**< who emitted that event */
-    uint32_t to_loop;   /**< STALE_MOVED: where the queue belongs */
-    bool announced;     /**< known from a baseline: it was so before */
+    int64_t vtid;     /**< who emitted that event */
+    uint32_t to_loop; /**< STALE_MOVED: where the queue belongs */
+    bool announced;   /**< known from a baseline: it was so before */
     /* counters at that time */
     uint64_t dispatches, idle_dispatches, loop_dispatches, loop_idle_sampled;
     int64_t first_idle_ns, last_idle_ns; /**< dispatches since then that found nothing; 0: none */
@@ -96,13 +103,13 @@ struct handler {
     uint32_t device_id; /**< 0: none */
     uint16_t queue_index;
     bool alive;
-    bool announced;          /**< by a baseline: it was attached before; attach_* describe the announcement */
+    bool announced; /**< by a baseline: it was attached before; attach_* describe the announcement */
     int64_t attach_ns;
-    int64_t attach_vtid;     /**< who attached it; unknown if announced */
+    int64_t attach_vtid;            /**< who attached it; unknown if announced */
     enum device_state attach_state; /**< of its device at that time */
-    bool attach_in_drain;    /**< the attaching thread was draining the device */
+    bool attach_in_drain;           /**< the attaching thread was draining the device */
     struct drain attach_drain;
-    int64_t seen_ns;         /**< last proof of life: attach, announcement, dispatch */
+    int64_t seen_ns; /**< last proof of life: attach, announcement, dispatch */
     uint64_t dispatches, idle_dispatches;
     struct stale stale;
 };
@@ -112,11 +119,11 @@ struct queue {
     int64_t assigned_fd;    /**< host notifier given by the front end; -1: none or unknown */
     uint32_t attached_loop; /**< by notifier_attach; 0: not attached or unknown */
     int64_t attached_fd;
-    int64_t attached_ns;    /**< of the last attach or detach */
-    bool attach_known;      /**< an attach, detach or release was seen */
-    uint32_t owner_loop;    /**< by loop_change; 0: unknown */
+    int64_t attached_ns; /**< of the last attach or detach */
+    bool attach_known;   /**< an attach, detach or release was seen */
+    uint32_t owner_loop; /**< by loop_change; 0: unknown */
     int64_t owner_ns;
-    int notifications;      /**< vblk_queue:notifications; -1: unknown */
+    int notifications; /**< vblk_queue:notifications; -1: unknown */
     bool broken;
     struct sample first, last; /**< vblk_queue:sample */
 };
@@ -129,12 +136,12 @@ struct device {
     uint16_t queue_count; /**< 0: unknown */
     bool gone;
     enum device_state state;
-    int64_t state_ns;   /**< when it was last changed or announced */
-    int64_t state_vtid; /**< by whom */
+    int64_t state_ns;     /**< when it was last changed or announced */
+    int64_t state_vtid;   /**< by whom */
     bool state_announced; /**< known from a baseline, not from a change */
-    int connected;      /**< front end: 1, 0, -1 unknown */
-    GArray *drains;     /**< struct drain, open ones, oldest first */
-    bool drains_known;  /**< every open drain is in the list: since drains_known_ns */
+    int connected;        /**< front end: 1, 0, -1 unknown */
+    GArray *drains;       /**< struct drain, open ones, oldest first */
+    bool drains_known;    /**< every open drain is in the list: since drains_known_ns */
     int64_t drains_known_ns;
     GHashTable *queues; /**< queue_index -> struct queue */
 };
@@ -150,9 +157,9 @@ struct lock {
 /** A kernel thread. */
 struct thread {
     int64_t tid;
-    char *name;      /**< NULL: unknown */
+    char *name; /**< NULL: unknown */
     bool gone;
-    GArray *streams; /**< uint32_t, indexes of the streams it was seen on */
+    GArray *streams;           /**< uint32_t, indexes of the streams it was seen on */
     struct sample first, last; /**< rt_pool:local_sample */
 };
 
@@ -174,17 +181,17 @@ struct process {
     int64_t first_ns, last_ns;
     uint64_t event_count;
     int64_t latest_loss_end_ns; /**< of losses told so far in its traces; INT64_MIN: none */
-    bool ended;          /**< all its loops were destroyed */
+    bool ended;                 /**< all its loops were destroyed */
 
-    bool in_baseline;          /**< between begin and end */
-    struct baseline baseline;  /**< the current or last one */
-    GArray *whole_baselines;   /**< struct baseline, ended ones, bounded: first ones and the last */
+    bool in_baseline;         /**< between begin and end */
+    struct baseline baseline; /**< the current or last one */
+    GArray *whole_baselines;  /**< struct baseline, ended ones, bounded: first ones and the last */
 
     struct sample info, vma, global_pool; /**< rt_process:info, vma_sample, rt_pool:global_sample */
     char *info_text[8]; /**< strings of info in its field order, version first, faults last; NULL: unknown */
 
     GHashTable *loops, *handlers, *devices, *locks, *threads; /**< by id */
-    uint64_t ended_handler; /**< to be freed by model_sweep(); 0: none */
+    uint64_t ended_handler;                                   /**< to be freed by model_sweep(); 0: none */
     bool sweep_loop;
 
     struct check_slot *check_slots; /**< one per registered check; owned by core */
@@ -204,9 +211,9 @@ struct occurrence {
     enum device_state previous_state; /**< vblk_dataplane:state: what the model knew before */
     int64_t previous_state_ns;        /**< and since when */
     uint32_t previous_owner_loop;     /**< loop_change: what the model knew before */
-    int64_t drains_known_ns;          /**< drain_end: since when every drain was known before it; INT64_MIN: not */
-    bool drain_matched;               /**< drain_end: its begin is known and in `drain` */
-    struct drain drain;               /**< drain_begin, drain_end: the drain */
+    int64_t drains_known_ns; /**< drain_end: since when every drain was known before it; INT64_MIN: not */
+    bool drain_matched;      /**< drain_end: its begin is known and in `drain` */
+    struct drain drain;      /**< drain_begin, drain_end: the drain */
 };
 
 struct process *process_create(struct analysis *analysis, struct trace *trace, int64_t vpid, unsigned index);

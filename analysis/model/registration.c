@@ -2,7 +2,8 @@
 
 #include "core/check.h"
 
-static void mark(const struct occurrence *what, struct handler *handler, enum stale_reason reason, int64_t known_ns)
+static void mark(const struct occurrence *what, struct handler *handler, enum stale_reason reason,
+                 int64_t known_ns)
 {
     const struct loop *loop = process_loop(what->process, handler->loop_id);
     struct stale *stale = &handler->stale;
@@ -57,7 +58,8 @@ static void judge_place(const struct occurrence *what)
             continue;
         if (handler->loop_id == home) {
             /* Attach and change of place come in either order. Longer than that, it was stale, and a new handler follows. */
-            if (handler->stale.reason == STALE_MOVED && what->event->time_ns - handler->stale.since_ns <= overlap_ns)
+            if (handler->stale.reason == STALE_MOVED &&
+                what->event->time_ns - handler->stale.since_ns <= overlap_ns)
                 handler->stale = (struct stale){ .reason = STALE_NOT };
         } else {
             mark(what, handler, STALE_MOVED, known_ns);
@@ -87,7 +89,8 @@ static void was_at_home(const struct occurrence *what)
 }
 
 /* detach and release name the descriptor; a detach the loop, too. */
-static void notifier_left(const struct occurrence *what, enum stale_reason reason, int64_t fd, uint32_t loop_id)
+static void notifier_left(const struct occurrence *what, enum stale_reason reason, int64_t fd,
+                          uint32_t loop_id)
 {
     GHashTableIter iter;
     void *value;
@@ -143,14 +146,15 @@ static bool is_out_of_service(enum device_state state)
 static void state_changed(const struct occurrence *what)
 {
     const enum device_state old = (enum device_state)what->event->fields.vblk_dataplane_state.old_state;
-    const enum device_state new = (enum device_state)what->event->fields.vblk_dataplane_state.new_state;
+    const enum device_state next = (enum device_state)what->event->fields.vblk_dataplane_state.new_state;
 
     if (!what->device)
         return;
-    if (old != new && is_out_of_service(what->previous_state) && (old == STATE_STARTED || old == STATE_STOPPING))
+    if (old != next && is_out_of_service(what->previous_state) &&
+        (old == STATE_STARTED || old == STATE_STOPPING))
         was_not_stopped(what);
     /* Leaving "stopped" proves that it was stopped, also if that itself was lost. */
-    if (is_out_of_service(what->device->state) || (old != new && is_out_of_service(old)))
+    if (is_out_of_service(what->device->state) || (old != next && is_out_of_service(old)))
         device_left(what);
 }
 
@@ -178,7 +182,8 @@ static void baseline_ended(const struct occurrence *what)
     g_hash_table_iter_init(&iter, process->handlers);
     while (g_hash_table_iter_next(&iter, NULL, &value)) {
         struct handler *handler = value;
-        const struct queue *queue = device_queue(process_device(process, handler->device_id), handler->queue_index);
+        const struct queue *queue =
+            device_queue(process_device(process, handler->device_id), handler->queue_index);
 
         /* Detached in the middle of the baseline is a change like any other, with events of its own. */
         const bool detached = !queue || !queue->attach_known ||

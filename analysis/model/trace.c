@@ -16,7 +16,8 @@ static int channel_rank(const struct channel *channel, enum event_id id)
 }
 
 /* Was the thread seen on this stream, or on the same processor in another channel of the trace? */
-static bool thread_was_on(const struct analysis *analysis, const struct thread *thread, const struct stream *stream)
+static bool thread_was_on(const struct analysis *analysis, const struct thread *thread,
+                          const struct stream *stream)
 {
     for (unsigned i = 0; i < thread->streams->len; i++) {
         const struct stream *seen = analysis_stream_at(analysis, g_array_index(thread->streams, uint32_t, i));
@@ -28,8 +29,8 @@ static bool thread_was_on(const struct analysis *analysis, const struct thread *
     return false;
 }
 
-bool loss_hides(const struct process *process, int64_t vtid, enum event_id id, int64_t begin_ns, int64_t end_ns,
-                struct loss *loss_out)
+bool loss_hides(const struct process *process, int64_t vtid, enum event_id id, int64_t begin_ns,
+                int64_t end_ns, struct loss *loss_out)
 {
     const struct analysis *analysis = process->analysis;
     const unsigned count = analysis_stream_count(analysis);

@@ -52,8 +52,8 @@ struct stream {
  * Returns: whether; loss_out (may be NULL) gets the first such interval.
  * Exact only after the last event: a thread may be seen elsewhere later, and a loss may be told late.
  */
-bool loss_hides(const struct process *process, int64_t vtid, enum event_id id, int64_t begin_ns, int64_t end_ns,
-                struct loss *loss_out);
+bool loss_hides(const struct process *process, int64_t vtid, enum event_id id, int64_t begin_ns,
+                int64_t end_ns, struct loss *loss_out);
 
 /** When the process ends: its last event if it said that it ended, else the end of everything. */
 int64_t process_end_ns(const struct process *process);

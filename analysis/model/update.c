@@ -196,9 +196,9 @@ static bool is_announcement(const struct process *process, const struct event *e
 static void keep_info(struct process *process, const struct event *event)
 {
     const char *texts[] = {
-        event->fields.rt_process_info.version,      event->fields.rt_process_info.pool_policy,
+        event->fields.rt_process_info.version,       event->fields.rt_process_info.pool_policy,
         event->fields.rt_process_info.notify_policy, event->fields.rt_process_info.request_lock,
-        event->fields.rt_process_info.stack_guard,  event->fields.rt_process_info.loop_monitor,
+        event->fields.rt_process_info.stack_guard,   event->fields.rt_process_info.loop_monitor,
         event->fields.rt_process_info.faults,
     };
 
@@ -327,20 +327,20 @@ static void dataplane_state(struct process *process, struct occurrence *what)
 {
     const struct event *event = what->event;
     const enum device_state old = (enum device_state)event->fields.vblk_dataplane_state.old_state;
-    const enum device_state new = (enum device_state)event->fields.vblk_dataplane_state.new_state;
+    const enum device_state next = (enum device_state)event->fields.vblk_dataplane_state.new_state;
     struct device *device = what->device;
 
     if (!device)
         return;
     what->previous_state = device->state;
     what->previous_state_ns = device->state_ns;
-    if (old == new && device->state != STATE_UNKNOWN && !device->state_announced &&
+    if (old == next && device->state != STATE_UNKNOWN && !device->state_announced &&
         !announcement_counts(process, device->state_ns))
         return;
-    device->state = new;
+    device->state = next;
     device->state_ns = event->time_ns;
     device->state_vtid = event->vtid;
-    device->state_announced = old == new;
+    device->state_announced = old == next;
 }
 
 static void drain_begin(struct process *process, struct occurrence *what)
@@ -563,8 +563,9 @@ void model_update(struct process *process, struct thread *thread, const struct e
     struct occurrence *what = what_out;
     const union event_fields *f = &event->fields;
 
-    *what = (struct occurrence){ .event = event, .process = process, .thread = thread,
-                                 .previous_state = STATE_UNKNOWN };
+    *what = (struct occurrence){
+        .event = event, .process = process, .thread = thread, .previous_state = STATE_UNKNOWN
+    };
     process->last_ns = event->time_ns;
     process->event_count++;
 

@@ -42,8 +42,8 @@ static void expect_cause(struct feed *f, const char *cause, int count)
 #define STOPPING "2.0 11@0 vblk_dataplane:state device_id=5 old_state=2 new_state=3\n"
 #define DRAIN_BEGIN "2.1 11@0 vblk_dataplane:drain_begin device_id=5 depth=1 in_flight=0 state=3\n"
 #define DRAIN_END "2.3 11@0 vblk_dataplane:drain_end device_id=5 depth=1 in_flight=0 state=3\n"
-#define DETACH                                                                                                \
-    "2.2 11@0 vblk_dataplane:notifier_detach device_id=5 queue_index=0 fd=30 loop_id=3\n"                      \
+#define DETACH                                                                                               \
+    "2.2 11@0 vblk_dataplane:notifier_detach device_id=5 queue_index=0 fd=30 loop_id=3\n"                    \
     "2.2 11@0 rt_loop:fd_detach loop_id=3 handler_id=7 fd=30\n"
 
 static void test_drain_detaches_in_stop(void **state)
@@ -121,13 +121,13 @@ static void test_stop_overtakes_start(void **state)
 
 static void test_every_change_that_exists_is_silent(void **state)
 {
-    static const int changes[][2] = { { 0, 1 }, { 1, 2 }, { 2, 3 }, { 3, 0 }, { 0, 1 }, { 1, 4 },
-                                      { 4, 1 }, { 1, 4 }, { 4, 0 }, { 0, 1 } };
+    static const int changes[][2] = { { 0, 1 }, { 1, 2 }, { 2, 3 }, { 3, 0 }, { 0, 1 },
+                                      { 1, 4 }, { 4, 1 }, { 1, 4 }, { 4, 0 }, { 0, 1 } };
     struct feed *f = feed_create(FEED_CORE_ONLY);
 
     for (unsigned i = 0; i < sizeof(changes) / sizeof(changes[0]); i++)
-        feed_format(f, "%u 11@0 vblk_dataplane:state device_id=5 old_state=%d new_state=%d", i + 1, changes[i][0],
-                    changes[i][1]);
+        feed_format(f, "%u 11@0 vblk_dataplane:state device_id=5 old_state=%d new_state=%d", i + 1,
+                    changes[i][0], changes[i][1]);
     feed_end(f, 20);
     expect(f, "", "");
 }
@@ -164,7 +164,8 @@ static void test_silent_on_other_descriptors(void **state)
 {
     struct feed *f = begin();
 
-    feed(f, STOPPING DRAIN_BEGIN "2.2 11@0 rt_loop:fd_attach loop_id=2 handler_id=20 fd=60 role=5 device_id=5\n" DRAIN_END);
+    feed(f, STOPPING DRAIN_BEGIN
+         "2.2 11@0 rt_loop:fd_attach loop_id=2 handler_id=20 fd=60 role=5 device_id=5\n" DRAIN_END);
     feed_end(f, 9);
     expect(f, "", "");
 }

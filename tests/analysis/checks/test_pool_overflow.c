@@ -117,7 +117,8 @@ static void test_a_baseline_between_samples_does_not_matter(void **state)
 
     for (unsigned i = 0; i <= 6; i++) {
         sample(f, 2 + i, 256 * i, 2 * i);
-        feed_format(f, "%u.2 19@3 rt_pool:local_sample thread_id=12 misses=%u overflows=%u", 2 + i, 256 * i, 2 * i);
+        feed_format(f, "%u.2 19@3 rt_pool:local_sample thread_id=12 misses=%u overflows=%u", 2 + i, 256 * i,
+                    2 * i);
     }
     feed_end(f, 20);
     assert_string_equal(feed_findings(f), "pool-overflow");

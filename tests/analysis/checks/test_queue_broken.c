@@ -17,9 +17,10 @@ static void test_reports_queue_and_reason(void **state)
     struct feed *f = feed_create(FEED_CORE_ONLY);
     json_t *finding, *subject;
 
-    feed(f, "1 22@0 vblk_dataplane:device_create device_id=3 name=disk queue_count=2\n"
-            "2 11@1 vblk_queue:broken device_id=3 queue_index=1 error=-22 reason=descriptor~outside~memory\n"
-            "3 11@1 vblk_queue:broken device_id=3 queue_index=1 error=-22 reason=descriptor~outside~memory\n");
+    feed(f,
+         "1 22@0 vblk_dataplane:device_create device_id=3 name=disk queue_count=2\n"
+         "2 11@1 vblk_queue:broken device_id=3 queue_index=1 error=-22 reason=descriptor~outside~memory\n"
+         "3 11@1 vblk_queue:broken device_id=3 queue_index=1 error=-22 reason=descriptor~outside~memory\n");
     feed_end(f, 9);
     finding = feed_finding(f, "queue-broken");
     subject = json_object_get(finding, "subject");

@@ -14,11 +14,31 @@
 
 /* Section "Findings" of the trace contract. */
 static const char *const contract[] = {
-    "stale-fd",        "unread-fd",     "false-progress", "deaf-queue",        "lost-wakeup",
-    "late-wakeup",     "needless-event-writes", "notify-me-unbalanced", "drain-order", "vma-pressure",
-    "vma-exhausted",   "pool-overflow", "pool-imbalance", "pool-thrash",       "lock-contention",
-    "lock-across-yield", "stuck-request", "wrong-loop",   "loop-hog",          "slow-requests",
-    "missing-interrupt", "queue-broken", "lost-request",  "poll-waste",        "events-lost",
+    "stale-fd",
+    "unread-fd",
+    "false-progress",
+    "deaf-queue",
+    "lost-wakeup",
+    "late-wakeup",
+    "needless-event-writes",
+    "notify-me-unbalanced",
+    "drain-order",
+    "vma-pressure",
+    "vma-exhausted",
+    "pool-overflow",
+    "pool-imbalance",
+    "pool-thrash",
+    "lock-contention",
+    "lock-across-yield",
+    "stuck-request",
+    "wrong-loop",
+    "loop-hog",
+    "slow-requests",
+    "missing-interrupt",
+    "queue-broken",
+    "lost-request",
+    "poll-waste",
+    "events-lost",
 };
 
 static int position(const char *id)

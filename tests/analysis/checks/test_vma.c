@@ -23,10 +23,11 @@ static struct feed *begin(void)
 /* @stacks of which @live are in use, and @other mappings. */
 static void sample(struct feed *f, unsigned second, unsigned stacks, unsigned live, unsigned other)
 {
-    feed_format(f,
-                "%u.0 19@3 rt_process:vma_sample vma_count=%u max_map_count=10000 stack_count=%u stack_vma_count=%u "
-                "live_count=%u",
-                second, stacks * 2 + other, stacks, stacks * 2, live);
+    feed_format(
+        f,
+        "%u.0 19@3 rt_process:vma_sample vma_count=%u max_map_count=10000 stack_count=%u stack_vma_count=%u "
+        "live_count=%u",
+        second, stacks * 2 + other, stacks, stacks * 2, live);
 }
 
 static void pools(struct feed *f, unsigned second, unsigned main_size, unsigned iothread_size)
@@ -101,7 +102,8 @@ static void test_cheap_stacks_are_not_blamed(void **state)
     /* Lightweight guards: 100,000 idle stacks in 800 mappings; the rest is not ours. */
     struct feed *f = begin();
 
-    feed(f, "2 19@3 rt_process:vma_sample vma_count=9000 max_map_count=10000 stack_count=100000 stack_vma_count=800 "
+    feed(f, "2 19@3 rt_process:vma_sample vma_count=9000 max_map_count=10000 stack_count=100000 "
+            "stack_vma_count=800 "
             "live_count=10\n");
     feed_end(f, 9);
     expect_one(f, "vma-pressure", "error", "other-mappings");
@@ -113,7 +115,8 @@ static void test_cost_per_stack_is_taken_from_info(void **state)
     /* A sample without stack_vma_count: info says 2 mappings a stack. */
     struct feed *f = begin();
 
-    feed(f, "2 19@3 rt_process:vma_sample vma_count=9000 max_map_count=10000 stack_count=4000 live_count=10\n");
+    feed(f,
+         "2 19@3 rt_process:vma_sample vma_count=9000 max_map_count=10000 stack_count=4000 live_count=10\n");
     feed_end(f, 9);
     expect_one(f, "vma-pressure", "error", "pooled-idle");
     feed_destroy(f);
@@ -150,8 +153,11 @@ static void test_exhausted_replaces_pressure(void **state)
         sample(f, second, 4900, 100, 100);
         pools(f, second, 100, 4700);
     }
-    feed(f, "8.0 12@1 rt_process:vma_exhausted operation=mprotect error=-12 vma_count=10000 max_map_count=10000\n"
-            "8.1 12@1 rt_process:vma_exhausted operation=mprotect error=-12 vma_count=10000 max_map_count=10000\n");
+    feed(
+        f,
+        "8.0 12@1 rt_process:vma_exhausted operation=mprotect error=-12 vma_count=10000 max_map_count=10000\n"
+        "8.1 12@1 rt_process:vma_exhausted operation=mprotect error=-12 vma_count=10000 "
+        "max_map_count=10000\n");
     feed_end(f, 9);
     expect_one(f, "vma-exhausted", "error", "pooled-idle");
     assert_int_equal(json_number_of(feed_finding(f, "vma-exhausted"), "count"), 2);
@@ -165,7 +171,8 @@ static void test_exhausted_between_two_samples(void **state)
     struct feed *f = begin();
 
     sample(f, 2, 1000, 100, 300);
-    feed(f, "2.9 12@1 rt_process:vma_exhausted operation=mmap error=-12 vma_count=10000 max_map_count=10000\n");
+    feed(f,
+         "2.9 12@1 rt_process:vma_exhausted operation=mmap error=-12 vma_count=10000 max_map_count=10000\n");
     feed_end(f, 9);
     expect_one(f, "vma-exhausted", "error", "concurrency");
     feed_destroy(f);

@@ -129,8 +129,12 @@ static void test_traces_of_processes_are_apart(void **state)
 static void test_rotated_chunks_are_one_recording(void **state)
 {
     const struct analysis_trace traces[] = {
-        { .path = "s/archives/20260101T080000+0000-20260101T080100+0000-0/ust/uid/0/64-bit", .hostname = "h", .vpid = -1 },
-        { .path = "s/archives/20260101T080100+0000-20260101T080200+0000-1/ust/uid/0/64-bit", .hostname = "h", .vpid = -1 },
+        { .path = "s/archives/20260101T080000+0000-20260101T080100+0000-0/ust/uid/0/64-bit",
+          .hostname = "h",
+          .vpid = -1 },
+        { .path = "s/archives/20260101T080100+0000-20260101T080200+0000-1/ust/uid/0/64-bit",
+          .hostname = "h",
+          .vpid = -1 },
         { .path = "s/ust/uid/0/64-bit", .hostname = "h", .vpid = -1 },
         { .path = "s/ust/uid/1000/64-bit", .hostname = "h", .vpid = -1 },
     };

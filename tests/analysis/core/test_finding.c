@@ -15,7 +15,8 @@
 
 static struct check_env env_of(struct feed *f)
 {
-    return (struct check_env){ .analysis = feed_analysis(f), .process = analysis_process(feed_analysis(f), 0) };
+    return (struct check_env){ .analysis = feed_analysis(f),
+                               .process = analysis_process(feed_analysis(f), 0) };
 }
 
 static struct feed *begin(void)
@@ -133,8 +134,8 @@ static void test_order_of_the_report(void **state)
     finding_span(finding, 4, 9);
     feed_end(f, 9);
     for (unsigned i = 0; i < 4; i++)
-        assert_string_equal(json_text_of(json_array_get(json_object_get(feed_report(f), "findings"), i), "id"),
-                            expected[i]);
+        assert_string_equal(
+            json_text_of(json_array_get(json_object_get(feed_report(f), "findings"), i), "id"), expected[i]);
     feed_destroy(f);
 }
 

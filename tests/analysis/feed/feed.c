@@ -218,8 +218,7 @@ static const char *ids(struct feed *f, const char *key)
     json_t *entry;
     size_t i;
 
-    json_array_foreach(json_object_get(f->report, key), i, entry)
-    {
+    json_array_foreach (json_object_get(f->report, key), i, entry) {
         g_ptr_array_add(names, (void *)json_text_of(entry, "id"));
     }
     g_ptr_array_sort(names, by_text);
@@ -249,8 +248,7 @@ json_t *feed_finding(struct feed *f, const char *id)
     json_t *entry, *found = NULL;
     size_t i;
 
-    json_array_foreach(json_object_get(f->report, "findings"), i, entry)
-    {
+    json_array_foreach (json_object_get(f->report, "findings"), i, entry) {
         if (strcmp(json_text_of(entry, "id"), id))
             continue;
         if (found)

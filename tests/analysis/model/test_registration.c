@@ -33,18 +33,21 @@ static void test_reasons(void **state)
 {
     expect("", 7, STALE_NOT, 0);
     expect(DETACH, 7, STALE_DETACHED, 2000000000);
-    expect("2 11@0 vblk_dataplane:notifier_release device_id=5 queue_index=0 fd=30\n", 7, STALE_RELEASED, 2000000000);
+    expect("2 11@0 vblk_dataplane:notifier_release device_id=5 queue_index=0 fd=30\n", 7, STALE_RELEASED,
+           2000000000);
     expect("2 11@0 vblk_dataplane:state device_id=5 old_state=3 new_state=0\n", 7, STALE_STOPPED, 2000000000);
     expect("2 11@0 vblk_dataplane:device_destroy device_id=5\n", 7, STALE_STOPPED, 2000000000);
-    expect("2 11@0 vblk_dataplane:loop_change device_id=5 queue_index=0 old_loop_id=3 new_loop_id=4\n", 7, STALE_MOVED,
-           2000000000);
+    expect("2 11@0 vblk_dataplane:loop_change device_id=5 queue_index=0 old_loop_id=3 new_loop_id=4\n", 7,
+           STALE_MOVED, 2000000000);
 }
 
 static void test_only_its_own_queue_matters(void **state)
 {
     expect(DETACH, 8, STALE_NOT, 0);
-    expect("2 12@1 vblk_dataplane:notifier_detach device_id=6 queue_index=0 fd=30 loop_id=3\n", 7, STALE_NOT, 0);
-    expect("2 12@1 vblk_dataplane:notifier_detach device_id=5 queue_index=0 fd=30 loop_id=2\n", 7, STALE_NOT, 0);
+    expect("2 12@1 vblk_dataplane:notifier_detach device_id=6 queue_index=0 fd=30 loop_id=3\n", 7, STALE_NOT,
+           0);
+    expect("2 12@1 vblk_dataplane:notifier_detach device_id=5 queue_index=0 fd=30 loop_id=2\n", 7, STALE_NOT,
+           0);
     expect("2 12@1 vblk_dataplane:notifier_release device_id=5 queue_index=0 fd=99\n", 7, STALE_NOT, 0);
     expect("2 11@0 vblk_dataplane:state device_id=6 old_state=3 new_state=0\n", 7, STALE_NOT, 0);
     expect(DETACH, 1, STALE_NOT, 0); /* a wake-up handler */
@@ -70,7 +73,8 @@ static void test_a_lost_move_is_seen_by_the_next(void **state)
 
 static void test_the_first_reason_counts(void **state)
 {
-    expect(DETACH "3 11@0 vblk_dataplane:state device_id=5 old_state=3 new_state=0\n", 7, STALE_DETACHED, 2000000000);
+    expect(DETACH "3 11@0 vblk_dataplane:state device_id=5 old_state=3 new_state=0\n", 7, STALE_DETACHED,
+           2000000000);
 }
 
 int main(void)

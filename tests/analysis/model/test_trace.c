@@ -26,7 +26,9 @@ static int destroy(void **state)
 
 static void see(struct fixture *f, unsigned stream, int64_t vtid, enum event_id id)
 {
-    const struct event event = { .time_ns = ++f->time_ns, .id = id, .stream = stream, .vpid = 1, .vtid = vtid };
+    const struct event event = {
+        .time_ns = ++f->time_ns, .id = id, .stream = stream, .vpid = 1, .vtid = vtid
+    };
 
     analysis_event(f->analysis, &event);
 }
@@ -152,7 +154,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_where_the_thread_was_seen, create, destroy),
         cmocka_unit_test_setup_teardown(test_in_time, create, destroy),
         cmocka_unit_test_setup_teardown(test_in_the_channel_of_the_event, create, destroy),
-        cmocka_unit_test_setup_teardown(test_a_thread_may_emit_in_any_channel_of_its_processor, create, destroy),
+        cmocka_unit_test_setup_teardown(test_a_thread_may_emit_in_any_channel_of_its_processor, create,
+                                        destroy),
         cmocka_unit_test_setup_teardown(test_unknown_threads_could_be_anywhere, create, destroy),
         cmocka_unit_test_setup_teardown(test_cut_streams_lose_all_that_follows, create, destroy),
         cmocka_unit_test_setup_teardown(test_thread_seen_later_counts, create, destroy),

@@ -52,7 +52,8 @@ static void test_handler_lives_once(void **state)
 
     feed(f, "2 12@1 rt_loop:fd_detach loop_id=3 handler_id=7 fd=30\n");
     assert_null(process_handler(first(f), 7));
-    feed(f, "2 12@1 rt_loop:fd_attach loop_id=3 handler_id=9 fd=30 role=5\n"); /* same descriptor, other life */
+    feed(f,
+         "2 12@1 rt_loop:fd_attach loop_id=3 handler_id=9 fd=30 role=5\n"); /* same descriptor, other life */
     assert_int_equal(process_handler(first(f), 9)->role, ROLE_COMPLETION);
     feed(f, "3 12@1 rt_loop:destroy loop_id=3\n");
     assert_null(process_handler(first(f), 9)); /* its registrations went with the loop */
