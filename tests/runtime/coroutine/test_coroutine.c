@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "../child.h"
+#include "child.h"
 #include "rt/coroutine.h"
 
 /* What ran, in order, as letters. */

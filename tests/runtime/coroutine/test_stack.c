@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "../child.h"
+#include "child.h"
 #include "rt/coroutine.h"
 #include "rt/pool.h"
 #include "rt/process.h"

@@ -13,7 +13,7 @@
 
 #include <sys/syscall.h>
 
-#include "../child.h"
+#include "child.h"
 #include "rt/coroutine.h"
 #include "rt/lock.h"
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "../child.h"
+#include "child.h"
 #include "rt/pool.h"
 
 static uint32_t hard_max(void)

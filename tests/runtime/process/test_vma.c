@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../child.h"
+#include "child.h"
 #include "rt/loop.h"
 #include "rt/pool.h"
 #include "rt/process.h"
