@@ -12,10 +12,18 @@ extern const struct check_class check_pool_overflow;
 extern const struct check_class check_queue_broken;
 extern const struct check_class check_events_lost;
 
+/* clang-format off */
 const struct check_class *const check_registry[] = {
-    &check_stale_fd,      &check_unread_fd,    &check_drain_order, &check_vma,
-    &check_pool_overflow, &check_queue_broken, &check_events_lost, NULL,
+    &check_stale_fd,
+    &check_unread_fd,
+    &check_drain_order,
+    &check_vma,
+    &check_pool_overflow,
+    &check_queue_broken,
+    &check_events_lost,
+    NULL,
 };
+/* clang-format on */
 
 const char *const *analysis_check_ids(void)
 {
