@@ -124,6 +124,20 @@ struct thread *process_thread(struct process *process, int64_t tid)
     return thread;
 }
 
+int64_t loop_vtid(const struct loop *loop)
+{
+    if (!loop)
+        return EVENT_UNKNOWN_ID;
+    if (loop->vtid != EVENT_UNKNOWN_ID)
+        return loop->vtid;
+    return loop->thread_id ? loop->thread_id : EVENT_UNKNOWN_ID;
+}
+
+bool loop_sleeps_without_limit(const struct loop *loop)
+{
+    return loop && loop->sleep.asleep && loop->sleep.timeout_ns < 0;
+}
+
 const struct drain *device_drain_of(const struct device *device, int64_t vtid)
 {
     if (!device)

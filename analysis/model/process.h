@@ -49,10 +49,24 @@ struct sample {
     union event_fields fields;
 };
 
+/** A loop's time in the kernel, the current one or the last; kept by model/phase.c. */
+struct loop_sleep {
+    bool asleep; /**< it has not ended yet */
+    bool known;  /**< its begin was seen or announced */
+    int64_t since_ns;
+    int64_t timeout_ns; /**< -1: without limit */
+    int64_t end_ns;     /**< when it ended */
+};
+
 struct loop {
     uint32_t id;
     char *name;        /**< NULL: unknown */
     int64_t thread_id; /**< 0: unknown or not running yet */
+    int64_t vtid;      /**< who emitted its events; EVENT_UNKNOWN_ID: none seen, or no context */
+    int64_t active_ns; /**< last event that only the loop's thread emits; INT64_MIN: none */
+    struct loop_sleep sleep;
+    bool polling;                           /**< between poll_begin and poll_end */
+    int64_t poll_since_ns, poll_timeout_ns; /**< of the current or the last polling */
     bool gone;
     int64_t gone_ns;
     uint64_t dispatches;       /**< fd_dispatch events seen */
@@ -236,6 +250,12 @@ struct device *process_device(const struct process *process, uint32_t device_id)
 struct lock *process_lock(const struct process *process, uint64_t lock_id);
 struct queue *device_queue(const struct device *device, uint16_t queue_index);
 struct thread *process_find_thread(const struct process *process, int64_t tid);
+
+/** The thread that runs the loop, for loss_hides(); EVENT_UNKNOWN_ID: not known. */
+int64_t loop_vtid(const struct loop *loop);
+
+/** Does it sleep in the kernel until somebody wakes it? */
+bool loop_sleeps_without_limit(const struct loop *loop);
 
 /** The drain that the thread has open on the device, innermost; NULL. With an unknown vtid: any open one. */
 const struct drain *device_drain_of(const struct device *device, int64_t vtid);

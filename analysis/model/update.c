@@ -1,6 +1,7 @@
 /* How each event changes the model. Rules: see the header, and "what an announcement may change" below. */
 #include <string.h>
 
+#include "model/phase.h"
 #include "model/process.h"
 #include "model/registration.h"
 #include "model/trace.h"
@@ -45,6 +46,8 @@ static struct loop *need_loop(struct process *process, uint32_t loop_id)
     if (!loop) {
         loop = g_new0(struct loop, 1);
         loop->id = loop_id;
+        loop->vtid = EVENT_UNKNOWN_ID;
+        loop->active_ns = INT64_MIN;
         g_hash_table_insert(process->loops, key_of(loop_id), loop);
     }
     return loop;
@@ -218,6 +221,7 @@ static void loop_destroy(struct process *process, struct occurrence *what)
     if (!what->loop)
         return;
     what->loop->gone = true;
+    what->loop->sleep.asleep = what->loop->polling = false;
     what->loop->gone_ns = what->event->time_ns;
     g_hash_table_iter_init(&iter, process->handlers);
     while (g_hash_table_iter_next(&iter, NULL, &value)) {
@@ -574,6 +578,7 @@ void model_update(struct process *process, struct thread *thread, const struct e
         what->loop = need_loop(process, (uint32_t)f->slots[0].u);
         what->handler = process_handler(process, f->rt_loop_fd_dispatch.handler_id);
         fd_dispatch(process, what);
+        phase_update(what);
         return;
     case EVENT_rt_process_baseline_begin:
         baseline_begin(process, event);
@@ -628,13 +633,17 @@ void model_update(struct process *process, struct thread *thread, const struct e
     case EVENT_rt_loop_hog:
         what->loop = need_loop(process, (uint32_t)f->slots[0].u);
         what->handler = process_handler(process, f->rt_loop_hog.handler_id);
+        phase_update(what);
         break;
     case EVENT_rt_loop_poll_end:
         what->loop = need_loop(process, (uint32_t)f->slots[0].u);
         what->handler = process_handler(process, f->rt_loop_poll_end.handler_id);
+        phase_update(what);
         break;
     case EVENT_rt_loop_publish:
     case EVENT_rt_loop_notify:
+        what->loop = need_loop(process, (uint32_t)f->slots[0].u);
+        break;
     case EVENT_rt_loop_notify_me:
     case EVENT_rt_loop_notify_accept:
     case EVENT_rt_loop_work_run:
@@ -643,7 +652,9 @@ void model_update(struct process *process, struct thread *thread, const struct e
     case EVENT_rt_loop_wait_begin:
     case EVENT_rt_loop_wait_end:
     case EVENT_rt_loop_state:
+        what->in_baseline = is_announcement(process, event);
         what->loop = need_loop(process, (uint32_t)f->slots[0].u);
+        phase_update(what);
         break;
 
     case EVENT_vblk_dataplane_device_create:
