@@ -24,6 +24,7 @@ struct server {
     unsigned iothread_count;
     struct vblk_device **devices;
     unsigned device_count, devices_open;
+    char *fault_names; /* what the process says about itself in every baseline */
     int signal_fd;
     struct rt_handler *signal_handler;
     bool stopping;
@@ -179,12 +180,13 @@ static void say_ready(const struct server *server)
     }
 }
 
-static int start_process(const struct vblkd_options *options)
+static int start_process(struct server *server)
 {
-    char *faults = vblk_fault_names(options->faults);
-    struct rt_process_options process = {
-        .version = VBLKSCOPE_VERSION, .faults = faults, .request_lock = "sharded", .tracing = options->tracing
-    };
+    const struct vblkd_options *options = server->options;
+    struct rt_process_options process = { .version = VBLKSCOPE_VERSION,
+                                          .faults = server->fault_names = vblk_fault_names(options->faults),
+                                          .request_lock = "sharded",
+                                          .tracing = options->tracing };
     int error = rt_process_start(&process);
 
     if (error < 0)
@@ -192,8 +194,8 @@ static int start_process(const struct vblkd_options *options)
     else if (options->tracing && rt_process_tracing_reason())
         vblk_log(NULL, VBLK_LOG_INFO, "continuing without tracing: %s", rt_process_tracing_reason());
     if (options->faults)
-        vblk_log(NULL, VBLK_LOG_WARNING, "running with the mistakes %s on purpose: not for real data", faults);
-    g_free(faults);
+        vblk_log(NULL, VBLK_LOG_WARNING, "running with the mistakes %s on purpose: not for real data",
+                 server->fault_names);
     return error;
 }
 
@@ -206,6 +208,7 @@ static void end(struct server *server)
     if (server->signal_fd >= 0)
         close(server->signal_fd);
     rt_process_stop();
+    g_free(server->fault_names);
     rt_loop_destroy(server->main_loop);
     g_free(server->devices);
     g_free(server->loops);
@@ -234,7 +237,7 @@ static int serve(const struct vblkd_options *options)
     if (error < 0)
         vblk_log(NULL, VBLK_LOG_ERROR, "cannot watch signals: %s", g_strerror(-error));
     if (error == 0)
-        error = start_process(options);
+        error = start_process(&server);
     if (error == 0)
         error = start_iothreads(&server);
     if (error == 0)

@@ -42,9 +42,21 @@ fi
 run=$(mktemp -d /tmp/vblkscope-run.XXXXXX) || exit 1
 server=
 recorder=
+# stop SIGNAL PROCESS: end a process, at most in ten seconds; its exit status (137: it had to be killed).
+stop() {
+    kill "-$1" "$2" 2>/dev/null
+    tries=100
+    while kill -0 "$2" 2>/dev/null && [ $tries -gt 0 ]; do
+        tries=$((tries - 1))
+        sleep 0.1
+    done
+    kill -KILL "$2" 2>/dev/null
+    wait "$2"
+}
+
 end() {
-    [ -z "$recorder" ] || { kill -INT "$recorder" 2>/dev/null && wait "$recorder"; }
-    [ -z "$server" ] || { kill "$server" 2>/dev/null && wait "$server"; }
+    [ -z "$recorder" ] || stop INT "$recorder"
+    [ -z "$server" ] || stop TERM "$server"
     rm -rf "$run"
 }
 trap end EXIT
@@ -89,8 +101,8 @@ serve_and_record() {
             --log="$place"
     else
         # Stopping and starting is where the mistake is; the hold leaves time in which nothing is to be done.
-        set -- "$VBLK_LOAD" --socket-path="$socket" --rw=randrw --bs=4K --iodepth=16 --queues=2 --runtime=4 \
-            --restarts=2 --hold=2
+        set -- "$VBLK_LOAD" --socket-path="$socket" --rw=randrw --bs=4K --iodepth=16 --queues=2 --runtime=3 \
+            --restarts=1 --hold=1
     fi
     say "recording while ${guest:+a guest boots and }the load runs"
     "$VBLKSCOPE" record --output="$place/trace" --events=core,loop,request --pid="$server" -- "$@" \
@@ -100,8 +112,7 @@ serve_and_record() {
     status=$?
     recorder=
     [ $status -eq 0 ] || { cat "$place/load.log" >&2; fail "load or recording failed (status $status)"; }
-    kill "$server"
-    wait "$server"
+    stop TERM "$server"
     status=$?
     server=
     [ $status -eq 0 ] || { cat "$place/vblkd.log" >&2; fail "vblkd ended with status $status"; }

@@ -27,6 +27,7 @@ struct rt_process_options {
  *
  * Returns:   0 (also without LTTng: tracing_reason then says why), or -errno of the thread's creation.
  * Thread:    once, before the first loop runs.
+ * Ownership: the options are copied, their strings are not: they live until rt_process_stop().
  */
 int rt_process_start(const struct rt_process_options *options);
 
