@@ -192,6 +192,34 @@ static void count_mappings(int delta)
     atomic_fetch_add_explicit(&stacks.vma_count, (uint32_t)delta, memory_order_relaxed);
 }
 
+static uint64_t bit_of(uint32_t index)
+{
+    return UINT64_C(1) << (index % WORD_BITS);
+}
+
+/* What a slab costs with mprotect guards. A stack without a guard belongs to the mapping of the stack below it; at
+ * the bottom there is none, so what is free there is a mapping of its own. */
+static int mprotect_mappings_locked(const struct stack_slab *slab)
+{
+    return 2 * (int)slab->guarded_count + !(slab->guarded[0] & bit_of(0));
+}
+
+/* Stacks of @slab got guards, or lost them. */
+static void set_guarded_locked(struct stack_slab *slab, uint32_t first, uint32_t count, bool guarded)
+{
+    int before = mprotect_mappings_locked(slab);
+
+    for (uint32_t index = first; index < first + count; index++) {
+        if (guarded)
+            slab->guarded[index / WORD_BITS] |= bit_of(index);
+        else
+            slab->guarded[index / WORD_BITS] &= ~bit_of(index);
+    }
+    slab->guarded_count += guarded ? count : -count;
+    if (stacks.guard == RT_STACK_GUARD_MPROTECT)
+        count_mappings(mprotect_mappings_locked(slab) - before);
+}
+
 /* ---- slabs ---- */
 
 static void make_available_locked(struct stack_slab *slab)
@@ -246,8 +274,8 @@ static struct stack_slab *map_slab_locked(const char **operation_out)
     stacks.by_address[position] = slab;
     stacks.slab_count++;
     stacks.empty_count++;
-    if (stacks.guard == RT_STACK_GUARD_LIGHTWEIGHT)
-        count_mappings(1 - joins_locked(position));
+    count_mappings(stacks.guard == RT_STACK_GUARD_LIGHTWEIGHT ? 1 - joins_locked(position)
+                                                              : mprotect_mappings_locked(slab));
     make_available_locked(slab);
     return slab;
 }
@@ -257,10 +285,8 @@ static void remove_slab_locked(struct stack_slab *slab)
 {
     uint32_t position = position_locked(slab->memory);
 
-    if (stacks.guard == RT_STACK_GUARD_LIGHTWEIGHT)
-        count_mappings(joins_locked(position) - 1);
-    else
-        count_mappings(-2 * (int)slab->guarded_count);
+    count_mappings(stacks.guard == RT_STACK_GUARD_LIGHTWEIGHT ? joins_locked(position) - 1
+                                                              : -mprotect_mappings_locked(slab));
     stacks.slab_count--;
     memmove(&stacks.by_address[position], &stacks.by_address[position + 1],
             (stacks.slab_count - position) * sizeof(*stacks.by_address));
@@ -279,11 +305,6 @@ static uint32_t find_free_locked(const struct stack_slab *slab)
             return (uint32_t)(word * WORD_BITS + __builtin_ctzll(slab->free[word]));
     assert(!"a slab in the list of available ones has a free stack");
     return 0;
-}
-
-static uint64_t bit_of(uint32_t index)
-{
-    return UINT64_C(1) << (index % WORD_BITS);
 }
 
 /* Stacks side by side in one slab. */
@@ -369,14 +390,10 @@ struct rt_coroutine *rt_stack_create(void)
         int error = rt_guard_install(stacks.guard, guard_page, stacks.page_bytes);
 
         pthread_mutex_lock(&stacks.lock);
-        if (error < 0) {
+        if (error < 0)
             unused = put_back_locked((struct run){ slab, index, 1 });
-        } else {
-            slab->guarded[index / WORD_BITS] |= bit_of(index);
-            slab->guarded_count++;
-            if (stacks.guard == RT_STACK_GUARD_MPROTECT)
-                count_mappings(2);
-        }
+        else
+            set_guarded_locked(slab, index, 1, true);
         pthread_mutex_unlock(&stacks.lock);
         if (unused)
             unmap_slab(unused);
@@ -419,7 +436,9 @@ static void retire(struct rt_coroutine *co)
 /* Back to the kernel: with the whole slab if nothing else is in it, else page by page. */
 static void free_run(struct run run)
 {
+    char *memory = run.slab->memory + run.first * stacks.stride;
     struct stack_slab *unused = NULL;
+    bool guarded = true;
 
     pthread_mutex_lock(&stacks.lock);
     if (run.slab->free_count + run.count == RT_POOL_BATCH_SIZE && stacks.empty_count > 0)
@@ -427,10 +446,15 @@ static void free_run(struct run run)
     pthread_mutex_unlock(&stacks.lock);
 
     if (!unused) {
-        /* Before others may take them. It cannot fail on a mapping of ours; if it did, the pages would only stay. The
-         * guards in between stay in any case. */
-        (void)madvise(run.slab->memory + run.first * stacks.stride, run.count * stacks.stride, MADV_DONTNEED);
+        /* Before others may take them. It cannot fail on a mapping of ours; if it did, the pages would only stay.
+         * Lightweight guards in between stay in any case. The others go, and two mappings for each with them:
+         * otherwise one live stack would hold the mappings of a whole slab. */
+        (void)madvise(memory, run.count * stacks.stride, MADV_DONTNEED);
+        if (stacks.guard == RT_STACK_GUARD_MPROTECT)
+            guarded = mprotect(memory, run.count * stacks.stride, PROT_READ | PROT_WRITE) < 0;
         pthread_mutex_lock(&stacks.lock);
+        if (!guarded)
+            set_guarded_locked(run.slab, run.first, run.count, false);
         unused = put_back_locked(run);
         pthread_mutex_unlock(&stacks.lock);
     }
