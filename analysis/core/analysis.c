@@ -410,7 +410,7 @@ void analysis_event(struct analysis *analysis, const struct event *event)
     if (!process->event_count)
         process->first_ns = event->time_ns;
     model_update(process, stream->thread, event, &what);
-    if (event->id >= EVENT_vblk_request_begin && event->id <= EVENT_vblk_request_abandoned)
+    if (event->id == EVENT_vblk_request_end)
         latency_event(analysis->latency, &what);
     for (unsigned i = 0; subscribers && i < subscribers->len; i++) {
         const struct check_slot *slot = &process->check_slots[g_array_index(subscribers, unsigned, i)];

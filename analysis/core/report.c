@@ -159,6 +159,15 @@ static json_t *inconclusive_json(const struct analysis *analysis)
     return array;
 }
 
+static uint64_t requests_in_flight(const struct analysis *analysis)
+{
+    uint64_t count = 0;
+
+    for (unsigned i = 0; i < analysis->processes->len; i++)
+        count += g_hash_table_size(((const struct process *)g_ptr_array_index(analysis->processes, i))->requests);
+    return count;
+}
+
 json_t *analysis_report(const struct analysis *analysis)
 {
     json_t *report = json_object(), *findings = json_array();
@@ -176,6 +185,6 @@ json_t *analysis_report(const struct analysis *analysis)
     json_object_set_new(report, "loops", table_loops(analysis));
     json_object_set_new(report, "locks", table_locks(analysis));
     json_object_set_new(report, "queues", table_queues(analysis));
-    json_object_set_new(report, "latency", latency_json(analysis->latency));
+    json_object_set_new(report, "latency", latency_json(analysis->latency, requests_in_flight(analysis)));
     return report;
 }

@@ -1,6 +1,6 @@
 /**
  * How long requests took and in which stage, over everything recorded: for the report's tables.
- * Memory: a record for each request in flight, and the histograms.
+ * Memory: the histograms; what is in flight is the model's.
  */
 #ifndef ANALYSIS_MODEL_LATENCY_H
 #define ANALYSIS_MODEL_LATENCY_H
@@ -14,10 +14,13 @@ struct latency;
 struct latency *latency_create(void);
 void latency_destroy(struct latency *latency);
 
-/** Takes the events of vblk_request; others do no harm. */
+/** Takes vblk_request:end; others do no harm. */
 void latency_event(struct latency *latency, const struct occurrence *what);
 
-/** { "requests": n, "stages": { "queued": { "count", "p50_ns", ... }, "backend", "completing", "total" } }; new reference. */
-json_t *latency_json(const struct latency *latency);
+/**
+ * { "requests": n, "in_flight": n, "stages": { "queued": { "count", "p50_ns", ... }, "serialising", "backend",
+ * "completing", "total" } }; new reference. @in_flight: how many were, at the end.
+ */
+json_t *latency_json(const struct latency *latency, uint64_t in_flight);
 
 #endif

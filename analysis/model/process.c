@@ -13,6 +13,15 @@ static void loop_free(void *data)
     g_free(loop);
 }
 
+void queue_free(void *data)
+{
+    struct queue *queue = data;
+
+    if (queue->heads)
+        g_array_free(queue->heads, TRUE);
+    g_free(queue);
+}
+
 static void device_free(void *data)
 {
     struct device *device = data;
@@ -58,6 +67,7 @@ struct process *process_create(struct analysis *analysis, struct trace *trace, i
     process->devices = g_hash_table_new_full(NULL, NULL, NULL, device_free);
     process->locks = g_hash_table_new_full(NULL, NULL, NULL, lock_free);
     process->threads = g_hash_table_new_full(NULL, NULL, NULL, thread_free);
+    process->requests = g_hash_table_new_full(NULL, NULL, NULL, g_free);
     return process;
 }
 
@@ -70,6 +80,7 @@ void process_destroy(struct process *process)
     g_hash_table_destroy(process->devices);
     g_hash_table_destroy(process->locks);
     g_hash_table_destroy(process->threads);
+    g_hash_table_destroy(process->requests);
     g_array_free(process->whole_baselines, TRUE);
     for (unsigned i = 0; i < G_N_ELEMENTS(process->info_text); i++)
         g_free(process->info_text[i]);
@@ -118,6 +129,7 @@ struct thread *process_thread(struct process *process, int64_t tid)
     if (!thread) {
         thread = g_new0(struct thread, 1);
         thread->tid = tid;
+        thread->last_ns = INT64_MIN;
         thread->streams = g_array_new(FALSE, FALSE, sizeof(uint32_t));
         g_hash_table_insert(process->threads, (void *)(uintptr_t)tid, thread);
     }

@@ -139,6 +139,8 @@ struct queue {
     int64_t owner_ns;
     int notifications; /**< vblk_queue:notifications; -1: unknown */
     bool broken;
+    GArray *
+        heads; /**< uint64_t, id of the request in flight that holds this head, 0: none; kept by model/request.c */
     struct sample first, last; /**< vblk_queue:sample */
 };
 
@@ -150,12 +152,13 @@ struct device {
     uint16_t queue_count; /**< 0: unknown */
     bool gone;
     enum device_state state;
-    int64_t state_ns;     /**< when it was last changed or announced */
-    int64_t state_vtid;   /**< by whom */
-    bool state_announced; /**< known from a baseline, not from a change */
-    int connected;        /**< front end: 1, 0, -1 unknown */
-    GArray *drains;       /**< struct drain, open ones, oldest first */
-    bool drains_known;    /**< every open drain is in the list: since drains_known_ns */
+    int64_t state_ns;         /**< when it was last changed or announced */
+    int64_t state_vtid;       /**< by whom */
+    bool state_announced;     /**< known from a baseline, not from a change */
+    int connected;            /**< front end: 1, 0, -1 unknown */
+    int64_t first_connect_ns; /**< first connect or its announcement; 0: none */
+    GArray *drains;           /**< struct drain, open ones, oldest first */
+    bool drains_known;        /**< every open drain is in the list: since drains_known_ns */
     int64_t drains_known_ns;
     GHashTable *queues; /**< queue_index -> struct queue */
 };
@@ -168,12 +171,15 @@ struct lock {
     struct sample first, last; /**< rt_lock:sample */
 };
 
+struct request; /* model/request.h */
+
 /** A kernel thread. */
 struct thread {
     int64_t tid;
     char *name; /**< NULL: unknown */
     bool gone;
     GArray *streams;           /**< uint32_t, indexes of the streams it was seen on */
+    int64_t last_ns;           /**< last event that it emitted */
     struct sample first, last; /**< rt_pool:local_sample */
 };
 
@@ -204,8 +210,10 @@ struct process {
     struct sample info, vma, global_pool; /**< rt_process:info, vma_sample, rt_pool:global_sample */
     char *info_text[8]; /**< strings of info in its field order, version first, faults last; NULL: unknown */
 
-    GHashTable *loops, *handlers, *devices, *locks, *threads; /**< by id */
-    uint64_t ended_handler;                                   /**< to be freed by model_sweep(); 0: none */
+    GHashTable *loops, *handlers, *devices, *locks, *threads, *requests; /**< by id */
+    bool headless_requests; /**< some in flight are known without their head */
+    uint64_t ended_handler; /**< to be freed by model_sweep(); 0: none */
+    uint64_t ended_request; /**< the same */
     bool sweep_loop;
 
     struct check_slot *check_slots; /**< one per registered check; owned by core */
@@ -222,6 +230,7 @@ struct occurrence {
     struct device *device;
     struct queue *queue;
     struct lock *lock;
+    struct request *request;          /**< also on the event that ends it */
     enum device_state previous_state; /**< vblk_dataplane:state: what the model knew before */
     int64_t previous_state_ns;        /**< and since when */
     uint32_t previous_owner_loop;     /**< loop_change: what the model knew before */
@@ -232,6 +241,9 @@ struct occurrence {
 
 struct process *process_create(struct analysis *analysis, struct trace *trace, int64_t vpid, unsigned index);
 void process_destroy(struct process *process);
+
+/** For the tables of queues. */
+void queue_free(void *queue);
 
 /** The thread's record, made when it is new. Ownership: the process. */
 struct thread *process_thread(struct process *process, int64_t tid);

@@ -4,6 +4,7 @@
 #include "model/phase.h"
 #include "model/process.h"
 #include "model/registration.h"
+#include "model/request.h"
 #include "model/trace.h"
 
 /* Gone objects stay for the report until a table holds this many. */
@@ -66,7 +67,7 @@ static struct device *need_device(struct process *process, uint32_t device_id)
         device->state = STATE_UNKNOWN;
         device->connected = -1;
         device->drains = g_array_new(FALSE, TRUE, sizeof(struct drain));
-        device->queues = g_hash_table_new_full(NULL, NULL, NULL, g_free);
+        device->queues = g_hash_table_new_full(NULL, NULL, NULL, queue_free);
         g_hash_table_insert(process->devices, key_of(device_id), device);
     }
     return device;
@@ -539,10 +540,16 @@ static void vhost_user(struct process *process, struct occurrence *what)
     what->device = need_device(process, (uint32_t)what->event->fields.slots[0].u);
     if (!what->device)
         return;
-    if (what->event->id == EVENT_vhost_user_connect)
+    if (what->event->id == EVENT_vhost_user_connect) {
+        what->in_baseline = is_announcement(process, what->event);
         what->device->connected = 1;
-    else if (what->event->id == EVENT_vhost_user_disconnect)
+        if (!what->device->first_connect_ns)
+            what->device->first_connect_ns = what->event->time_ns;
+        if (!what->in_baseline)
+            request_restart(process, what->device->id, what->event->time_ns);
+    } else if (what->event->id == EVENT_vhost_user_disconnect) {
         what->device->connected = 0;
+    }
 }
 
 static void queue_event(struct process *process, struct occurrence *what)
@@ -572,6 +579,8 @@ void model_update(struct process *process, struct thread *thread, const struct e
     };
     process->last_ns = event->time_ns;
     process->event_count++;
+    if (thread)
+        thread->last_ns = event->time_ns;
 
     switch (event->id) {
     case EVENT_rt_loop_fd_dispatch:
@@ -695,14 +704,24 @@ void model_update(struct process *process, struct thread *thread, const struct e
         what->device = need_device(process, (uint32_t)f->vblk_request_begin.device_id);
         what->queue = need_queue(what->device, (uint16_t)f->vblk_request_begin.queue_index);
         what->loop = need_loop(process, (uint32_t)f->vblk_request_begin.loop_id);
+        request_update(process, what);
         break;
     case EVENT_vblk_request_slow:
         what->device = need_device(process, (uint32_t)f->vblk_request_slow.device_id);
         what->queue = need_queue(what->device, (uint16_t)f->vblk_request_slow.queue_index);
+        request_update(process, what);
         break;
     case EVENT_vblk_request_recovered:
         what->device = need_device(process, (uint32_t)f->vblk_request_recovered.device_id);
         what->queue = need_queue(what->device, (uint16_t)f->vblk_request_recovered.queue_index);
+        request_update(process, what);
+        break;
+    case EVENT_vblk_request_submit:
+    case EVENT_vblk_request_complete:
+    case EVENT_vblk_request_end:
+    case EVENT_vblk_request_serialise_wait:
+    case EVENT_vblk_request_abandoned:
+        request_update(process, what);
         break;
 
     case EVENT_vhost_user_connect:
@@ -723,6 +742,10 @@ void model_sweep(struct process *process)
     if (process->ended_handler) {
         g_hash_table_remove(process->handlers, key_of(process->ended_handler));
         process->ended_handler = 0;
+    }
+    if (process->ended_request) {
+        g_hash_table_remove(process->requests, key_of(process->ended_request));
+        process->ended_request = 0;
     }
     if (process->sweep_loop) {
         process->sweep_loop = false;

@@ -28,8 +28,8 @@ static void test_stages(void **state)
             "1.000100 12@1 vblk_request:end request_id=1\n"
             "# began before the recording; never ends; abandoned\n"
             "2.0 12@1 vblk_request:end request_id=2\n"
-            "3.0 12@1 vblk_request:begin request_id=3 device_id=5\n"
-            "4.0 12@1 vblk_request:begin request_id=4 device_id=5\n"
+            "3.0 12@1 vblk_request:begin request_id=3 device_id=5 head=3\n"
+            "4.0 12@1 vblk_request:begin request_id=4 device_id=5 head=4\n"
             "4.5 12@1 vblk_request:abandoned request_id=4\n");
     feed_end(f, 9);
     latency = json_object_get(feed_report(f), "latency");
