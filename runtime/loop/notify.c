@@ -39,14 +39,15 @@ void loop_notify(struct rt_loop *loop)
     uint32_t notify_me = atomic_load_explicit(&loop->notify_me, memory_order_seq_cst);
 
     atomic_fetch_add_explicit(&loop->notifies, 1, memory_order_relaxed);
-    if (notify_me != 0) {
-        /* A counter that overflows makes this fail with EAGAIN; then it is readable, which is all we want. */
-        (void)eventfd_write(loop->event_fd, 1);
-        atomic_fetch_add_explicit(&loop->event_writes, 1, memory_order_relaxed);
-        if (atomic_load_explicit(&loop->phase, memory_order_relaxed) == LOOP_POLLING)
-            atomic_fetch_add_explicit(&loop->event_writes_while_polling, 1, memory_order_relaxed);
-    }
+    /* Traced before the write, so that the notify stands before the wake-up that it causes. */
     lttng_ust_tracepoint(rt_loop, notify, loop->id, loop_thread_id(), notify_me, notify_me != 0);
+    if (notify_me == 0)
+        return;
+    atomic_fetch_add_explicit(&loop->event_writes, 1, memory_order_relaxed);
+    if (atomic_load_explicit(&loop->phase, memory_order_relaxed) == LOOP_POLLING)
+        atomic_fetch_add_explicit(&loop->event_writes_while_polling, 1, memory_order_relaxed);
+    /* A counter that overflows makes this fail with EAGAIN; then it is readable, which is all we want. */
+    (void)eventfd_write(loop->event_fd, 1);
 }
 
 bool loop_is_notified(struct rt_loop *loop)

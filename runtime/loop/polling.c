@@ -14,9 +14,9 @@
 /* The clock is read once in this many looks. */
 #define POLL_LOOKS_PER_CLOCK 16
 
-/* Descriptors that cannot be polled are looked at this often while polling goes well: a system call of about
- * half a microsecond, so about a hundredth of the time. */
-#define MONITOR_LOOK_INTERVAL_NS 50000
+/* Descriptors that cannot be polled are looked at this often while polling goes well: a system call of one or two
+ * microseconds, so about a hundredth of the time. */
+#define MONITOR_LOOK_INTERVAL_NS 100000
 
 static int64_t poll_max(const struct rt_loop *loop)
 {
@@ -115,45 +115,46 @@ void polling_look(struct rt_loop *loop)
         (void)look(loop);
 }
 
+/* Look until it pays or @until_ns. Returns whether it paid; *cause_out is who has work, NULL: somebody notified. */
+static bool look_until(struct rt_loop *loop, int64_t until_ns, struct rt_handler **cause_out)
+{
+    for (unsigned looks = 1;; looks++) {
+        cpu_relax();
+        *cause_out = look(loop);
+        if (*cause_out || loop_is_notified(loop))
+            return true;
+        if (looks % POLL_LOOKS_PER_CLOCK != 0)
+            continue;
+        int64_t now_ns = rt_clock_ns();
+        if (now_ns >= until_ns)
+            return false;
+        if (monitor_due(loop, now_ns) && loop_look_at_monitor(loop, 0) > 0) {
+            *cause_out = TAILQ_FIRST(&loop->ready);
+            return true;
+        }
+    }
+}
+
 bool polling_run(struct rt_loop *loop, int64_t deadline_ns, int64_t *now_ns)
 {
-    int64_t now = *now_ns;
     int64_t window = window_ns(loop);
-    int64_t until_ns = window < deadline_ns - now ? now + window : deadline_ns;
+    int64_t until_ns = window < deadline_ns - *now_ns ? *now_ns + window : deadline_ns;
 
     begin_all(loop);
     lttng_ust_tracepoint(rt_loop, poll_begin, loop->id, window == DEADLINE_NEVER ? RT_FOREVER : window,
-                         deadline_ns == DEADLINE_NEVER ? RT_FOREVER : deadline_ns - now);
-    phase_enter(loop, LOOP_POLLING, now, 0);
-
-    struct rt_handler *cause;
-    bool progress = false;
-    for (unsigned looks = 1;; looks++) {
-        cause = look(loop);
-        if (cause || loop_is_notified(loop)) {
-            progress = true;
-            break;
-        }
-        if (looks % POLL_LOOKS_PER_CLOCK == 0) {
-            now = rt_clock_ns();
-            if (now >= until_ns)
-                break;
-            if (monitor_due(loop, now) && loop_look_at_monitor(loop, 0) > 0) {
-                cause = TAILQ_FIRST(&loop->ready);
-                progress = true;
-                break;
-            }
-        }
-        cpu_relax();
+                         deadline_ns == DEADLINE_NEVER ? RT_FOREVER : deadline_ns - *now_ns);
+    struct rt_handler *cause = look(loop);
+    bool progress = cause || loop_is_notified(loop);
+    if (!progress) { /* a busy loop finds work at once: no time to be told apart */
+        phase_enter(loop, LOOP_POLLING, *now_ns, 0);
+        progress = look_until(loop, until_ns, &cause);
+        *now_ns = rt_clock_ns();
+        phase_enter(loop, LOOP_BUSY, *now_ns, 0);
     }
-
-    now = rt_clock_ns();
-    phase_enter(loop, LOOP_BUSY, now, 0);
     total_add(&loop->polls, 1);
     if (progress)
         total_add(&loop->polls_useful, 1);
     lttng_ust_tracepoint(rt_loop, poll_end, loop->id, progress, cause ? cause->id : 0);
-    *now_ns = now;
     return progress;
 }
 

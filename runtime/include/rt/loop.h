@@ -173,7 +173,7 @@ void rt_timer_destroy(struct rt_timer *timer);
 /**
  * Adaptive busy polling: the window grows from 0 towards max_ns while polls pay and shrinks when not.
  * 0 turns it off (default). RT_FOREVER never blocks: a core of its own. Handlers without a poll callback are still
- * looked at, every 50 microseconds. Thread: any. Trace: rt_loop:poll_adjust.
+ * looked at, every 100 microseconds. Thread: any. Trace: rt_loop:poll_adjust.
  */
 void rt_loop_set_poll(struct rt_loop *loop, int64_t max_ns);
 
