@@ -34,7 +34,7 @@ struct rt_handler {
     /* Written by the loop's thread only, read by a thread that detaches. */
     _Atomic uint32_t running; /**< how many of its callbacks are on the stack */
 
-    /* The loop's thread; whoever detaches it, once nothing runs. */
+    /* The loop's thread between enter and leave; whoever detaches it, once nothing runs. */
     bool poll_started; /**< poll_begin was called and poll_end was not */
 
     /* The loop's thread. */

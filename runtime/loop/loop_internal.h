@@ -69,6 +69,7 @@ struct rt_loop {
     _Atomic int64_t phase_since_ns;
     _Atomic int64_t wait_timeout_ns;
     _Atomic uint64_t phase_ns[LOOP_PHASE_COUNT];
+    _Atomic int64_t observed_ns; /**< by readers: up to when the open phase was reported */
 
     /* Loop's thread only. */
     alignas(CACHE_LINE_BYTES) unsigned depth; /**< passes on the stack */

@@ -74,17 +74,17 @@ static void begin_all(struct rt_loop *loop)
     struct rt_handler *handler;
     TAILQ_FOREACH(handler, &loop->polled, polled_link)
     {
-        if (handler->poll_started)
-            continue;
         if (handler_is_running(handler)) {
             loop->poll_incomplete = true;
             continue;
         }
         if (!handler_enter(handler))
             continue;
-        handler->poll_started = true;
-        if (handler->callbacks.poll_begin)
-            handler->callbacks.poll_begin(handler->opaque);
+        if (!handler->poll_started) {
+            handler->poll_started = true;
+            if (handler->callbacks.poll_begin)
+                handler->callbacks.poll_begin(handler->opaque);
+        }
         handler_leave(handler);
         loop->poll_started = true;
     }

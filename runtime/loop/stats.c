@@ -1,11 +1,19 @@
 /*
  * What a loop does with its time, for the sampler and for people.
  *
- * ORDER loop.phase: a reader gets phase, totals and the open phase's begin from one moment, without making
- * the loop wait. phase_enter():  sequence odd, then the fields (release each), then sequence even (release)
- *   read_phase():   sequence (acquire), the fields (acquire each), sequence again: unchanged and even, or
- * once more If weaker: a phase is counted twice or not at all, and a running total goes back. Ordered
- * operations instead of fences, because ThreadSanitizer does not model fences.
+ * ORDER loop.phase: a reader gets phase, totals and the open phase's begin from one moment, without making the loop wait.
+ *   phase_enter():  sequence odd, then the fields (release each), then sequence even (release)
+ *   read_phase():   sequence (acquire), the fields (acquire each), sequence again: unchanged and even, or once more
+ * If weaker: a phase is counted twice or not at all. Ordered operations instead of fences, because ThreadSanitizer
+ * does not model fences.
+ *
+ * ORDER loop.observed: a running total never goes back, although the loop reads the clock some time before it enters the
+ * phase, and a reader may meanwhile have reported the old phase up to a later time.
+ *   read_phase():   store observed, heavy fence, then look as above
+ *   phase_enter():  sequence odd, light fence, load observed: the phase does not begin before that
+ * Either the reader sees the change begun, and waits for its end, or the loop sees how far the reader has counted.
+ * If weaker: a difference between two samples is negative.
+ * Test: tests/runtime/loop/test_stats.c.
  */
 #include <time.h>
 
@@ -18,12 +26,16 @@
 void phase_enter(struct rt_loop *loop, enum loop_phase phase, int64_t now_ns, int64_t wait_timeout_ns)
 {
     uint32_t sequence = atomic_load_explicit(&loop->phase_sequence, memory_order_relaxed);
-    enum loop_phase old = atomic_load_explicit(&loop->phase, memory_order_relaxed);
+    enum loop_phase old = (enum loop_phase)atomic_load_explicit(&loop->phase, memory_order_relaxed);
     int64_t since_ns = atomic_load_explicit(&loop->phase_since_ns, memory_order_relaxed);
     uint64_t total = atomic_load_explicit(&loop->phase_ns[old], memory_order_relaxed);
 
-    /* ORDER loop.phase, the loop's side. */
+    /* ORDER loop.phase and ORDER loop.observed, the loop's side. */
     atomic_store_explicit(&loop->phase_sequence, sequence + 1, memory_order_relaxed);
+    fence_light();
+    int64_t observed_ns = atomic_load_explicit(&loop->observed_ns, memory_order_relaxed);
+    if (now_ns < observed_ns)
+        now_ns = observed_ns;
     atomic_store_explicit(&loop->phase_ns[old], total + (uint64_t)(now_ns - since_ns), memory_order_release);
     atomic_store_explicit(&loop->phase, phase, memory_order_release);
     atomic_store_explicit(&loop->phase_since_ns, now_ns, memory_order_release);
@@ -38,19 +50,32 @@ struct phase_snapshot {
     uint64_t total_ns[LOOP_PHASE_COUNT];
 };
 
-static void read_phase(const struct rt_loop *loop, struct phase_snapshot *snapshot)
+/* Returns what time it is; loop->observed_ns is not before that. */
+static int64_t observe_now(struct rt_loop *loop)
 {
+    int64_t now_ns = rt_clock_ns();
+    int64_t seen_ns = atomic_load_explicit(&loop->observed_ns, memory_order_relaxed);
+    while (seen_ns < now_ns &&
+           !atomic_compare_exchange_weak_explicit(&loop->observed_ns, &seen_ns, now_ns, memory_order_relaxed,
+                                                  memory_order_relaxed)) {
+    }
+    fence_heavy();
+    return now_ns;
+}
+
+static void read_phase(struct rt_loop *loop, struct phase_snapshot *snapshot)
+{
+    int64_t now_ns = observe_now(loop); /* ORDER loop.observed, the reader's side */
     uint32_t before, after;
-    int64_t since_ns, now_ns;
+    int64_t since_ns;
     do {
         /* ORDER loop.phase, the reader's side. */
         before = atomic_load_explicit(&loop->phase_sequence, memory_order_acquire);
-        snapshot->phase = atomic_load_explicit(&loop->phase, memory_order_acquire);
+        snapshot->phase = (enum loop_phase)atomic_load_explicit(&loop->phase, memory_order_acquire);
         since_ns = atomic_load_explicit(&loop->phase_since_ns, memory_order_acquire);
         snapshot->wait_timeout_ns = atomic_load_explicit(&loop->wait_timeout_ns, memory_order_acquire);
         for (int i = 0; i < LOOP_PHASE_COUNT; i++)
             snapshot->total_ns[i] = atomic_load_explicit(&loop->phase_ns[i], memory_order_acquire);
-        now_ns = rt_clock_ns();
         after = atomic_load_explicit(&loop->phase_sequence, memory_order_relaxed);
     } while (before != after || before % 2 != 0);
 
@@ -64,7 +89,7 @@ static uint64_t total(const _Atomic uint64_t *counter)
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-void rt_loop_stats(const struct rt_loop *loop, struct rt_loop_stats *stats_out)
+void rt_loop_stats(struct rt_loop *loop, struct rt_loop_stats *stats_out)
 {
     struct phase_snapshot snapshot;
     read_phase(loop, &snapshot);

@@ -187,8 +187,8 @@ struct rt_loop_stats {
     uint64_t polls, polls_useful, busy_ns, poll_ns, wait_ns;
 };
 
-/** Thread: any, also while the loop blocks; never wakes it. */
-void rt_loop_stats(const struct rt_loop *loop, struct rt_loop_stats *stats_out);
+/** No total ever goes back. Thread: any, also while the loop blocks; never wakes it. Costs some microseconds. */
+void rt_loop_stats(struct rt_loop *loop, struct rt_loop_stats *stats_out);
 
 /**
  * Emit what exists for a baseline: rt_loop:create, fd_attach, state, sample of every loop (under each
