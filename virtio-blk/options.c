@@ -45,6 +45,8 @@ static int set_disk(struct vblk_device_options *disk, const char *key, const cha
     uint64_t number;
 
     if (strcmp(key, "socket-path") == 0) {
+        if (*value == '\0')
+            return usage("--socket-path: empty (say where to listen)");
         /* sun_path holds 108 bytes with its end. */
         if (strlen(value) > 107)
             return usage("--socket-path=%s: longer than the 107 bytes that a socket's path may have", value);
@@ -54,6 +56,8 @@ static int set_disk(struct vblk_device_options *disk, const char *key, const cha
             return usage("--fd=%s: not a descriptor's number", value);
         disk->fd = number;
     } else if (strcmp(key, "blk-file") == 0) {
+        if (*value == '\0')
+            return usage("--blk-file: empty (say a file, a block device, or null:SIZE)");
         disk->blk_file = value;
     } else if (strcmp(key, "name") == 0) {
         disk->name = value;
@@ -230,7 +234,9 @@ static int check_disks(const struct raw_options *raw, struct vblkd_options *opti
         for (unsigned j = 0; j < i && status < 0; j++)
             if (g_strcmp0(options->disks[i].socket_path, options->disks[j].socket_path) == 0 &&
                 options->disks[i].fd == options->disks[j].fd)
-                status = usage("%s: the same socket for two disks", options->disks[i].socket_path);
+                status = options->disks[i].socket_path
+                             ? usage("%s: the same socket for two disks", options->disks[i].socket_path)
+                             : usage("--fd=%d: the same socket for two disks", options->disks[i].fd);
     return status;
 }
 

@@ -281,6 +281,7 @@ static int prepare_co(struct vblk_queue *queue)
 
     if (error < 0)
         return error;
+    atomic_store_explicit(&queue->broken, false, memory_order_relaxed);
     rt_coroutine_move(queue->home);
     error = enter_home(queue);
     rt_coroutine_move(queue->device->main_loop);

@@ -150,10 +150,10 @@ static void remove_stale(struct stale_notifier *stale)
 {
     int other = fcntl(stale->fd, F_DUPFD_CLOEXEC, 0); /* whoever has the number now, or -1 */
 
-    (void)dup2(stale->dup_fd, stale->fd);
+    (void)dup3(stale->dup_fd, stale->fd, O_CLOEXEC);
     rt_loop_detach_fd(stale->handler);
     if (other >= 0) {
-        (void)dup2(other, stale->fd);
+        (void)dup3(other, stale->fd, O_CLOEXEC);
         close(other);
     } else {
         close(stale->fd);

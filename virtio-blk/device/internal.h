@@ -91,7 +91,8 @@ struct vblk_queue {
     bool polling;             /* notifications are off because the loop polls */
     bool interrupt_pending;
     bool pending;             /* what turning notifications on found */
-    bool starved;             /* all requests were out */
+    bool starved;             /* all requests were out, or no memory for a chain */
+    bool unfinished;          /* a full batch was taken: notifications are off, the bottom half goes on */
     struct rt_bh *bh;         /* interrupts of requests that end outside queue_process(), and more work */
     struct rt_timer *retry_timer; /* no coroutine could be had, or the ring is polled */
     struct vblk_request *requests, *free_requests;
@@ -134,7 +135,7 @@ struct vblk_device {
 
     struct vblk_tracked_disk tracked;
 
-    /* Taken by the main loop to replace a vq, and by the sampler to read rings: never by an IOThread. */
+    /* Taken to replace a vq or a handler, and by the sampler to read rings: never on a request's path. */
     pthread_mutex_t ring_lock;
     struct rt_process_source source;
 

@@ -137,7 +137,9 @@ static bool begin_one(struct vblk_queue *queue)
     if (!request->element) {
         if (error == -EPROTO)
             vblk_queue_break(queue, error, reason);
-        queue->starved = error == -ENOMEM; /* the next completion looks again */
+        queue->starved = error == -ENOMEM; /* the next completion looks again, or the timer */
+        if (queue->starved)
+            rt_timer_arm(queue->retry_timer, rt_clock_ns() + RETRY_NS);
         return false;
     }
     vblk_count(&queue->counters.pops);
@@ -168,20 +170,22 @@ static bool process(struct vblk_queue *queue)
     if (queue->busy || !accepting(queue))
         return false;
     queue->busy = true;
+    queue->unfinished = false;
     do {
         if (!queue->polling)
             vblk_queue_set_notifications(queue, false, VBLK_PROCESSING);
         while (count < BATCH_MAX && begin_one(queue))
             count++;
         if (count == BATCH_MAX) {
-            /* Notifications stay off: the bottom half goes on here. */
+            /* Notifications stay off: the bottom half goes on here, also if nothing more has come by then. */
+            queue->unfinished = true;
             rt_bh_schedule(queue->bh);
             break;
         }
         queue->pending = false;
         if (!queue->polling)
             vblk_queue_set_notifications(queue, true, VBLK_PROCESSING);
-    } while (queue->pending && queue->free_requests && accepting(queue));
+    } while (queue->pending && queue->free_requests && !queue->starved && accepting(queue));
     queue->busy = false;
     vblk_queue_interrupt(queue);
     return count > 0;
@@ -200,7 +204,7 @@ static void bottom_half(void *opaque)
     vblk_queue_interrupt(queue);
     if (!start_deferred(queue) || !accepting(queue))
         return;
-    if (!queue->polling && vblk_virtqueue_pending(queue->vq))
+    if (!queue->polling && (queue->unfinished || vblk_virtqueue_pending(queue->vq)))
         process(queue);
 }
 
@@ -208,8 +212,9 @@ static void retry(void *opaque)
 {
     struct vblk_queue *queue = opaque;
 
+    queue->starved = false;
     bottom_half(queue);
-    if (queue->polled && accepting(queue))
+    if (queue->polled)
         rt_timer_arm(queue->retry_timer, rt_clock_ns() + POLLED_RING_NS);
 }
 
@@ -232,7 +237,7 @@ bool vblk_queue_poll(void *opaque)
 {
     struct vblk_queue *queue = opaque;
 
-    return accepting(queue) && queue->free_requests && vblk_virtqueue_pending(queue->vq);
+    return accepting(queue) && queue->free_requests && !queue->starved && vblk_virtqueue_pending(queue->vq);
 }
 
 bool vblk_queue_poll_ready(void *opaque)
@@ -254,7 +259,8 @@ bool vblk_queue_poll_end(void *opaque)
 {
     struct vblk_queue *queue = opaque;
 
-    if (!queue->polling)
+    /* Detached meanwhile, perhaps by another thread while a bottom half is at the ring: attach asks for kicks. */
+    if (!atomic_load_explicit(&queue->accepting, memory_order_relaxed) || !queue->polling)
         return false;
     queue->polling = false;
     queue->pending = false;
@@ -326,6 +332,8 @@ int vblk_queue_enter_loop(struct vblk_queue *queue)
         vblk_queue_leave_loop(queue);
         return -ENOMEM;
     }
+    if (queue->polled)
+        rt_timer_arm(queue->retry_timer, rt_clock_ns() + POLLED_RING_NS);
     return 0;
 }
 
@@ -364,8 +372,7 @@ int vblk_queue_create_ring(struct vblk_queue *queue)
     }
     queue->deferred = NULL;
     queue->deferred_last = &queue->deferred;
-    queue->interrupt_pending = queue->polling = queue->starved = false;
-    atomic_store_explicit(&queue->broken, false, memory_order_relaxed);
+    queue->interrupt_pending = queue->polling = queue->starved = queue->unfinished = false;
     pthread_mutex_unlock(&device->ring_lock);
     return 0;
 }

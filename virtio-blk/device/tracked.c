@@ -58,12 +58,13 @@ static bool overlaps(const struct vblk_tracked *a, const struct vblk_tracked *b)
     return a->offset_bytes < b->offset_bytes + b->size_bytes && b->offset_bytes < a->offset_bytes + a->size_bytes;
 }
 
-/* Whether @tracked has to wait for @other, which overlaps it. Two serialising ones: the younger waits. */
+/* Whether @tracked has to wait for @other. wait_lock held. Of two serialising ones the later waits; request ids do not
+ * tell which that is (queues take them in blocks), and one without ticket comes here after us. */
 static bool waits_for(const struct vblk_tracked *tracked, const struct vblk_tracked *other)
 {
     if (tracked == other || !(tracked->serialising || other->serialising) || !overlaps(tracked, other))
         return false;
-    return !other->serialising || !tracked->serialising || other->request_id < tracked->request_id;
+    return !other->serialising || !tracked->serialising || (other->ticket != 0 && other->ticket < tracked->ticket);
 }
 
 /* The id of a request that @tracked has to wait for, or 0. wait_lock held. */
@@ -96,10 +97,12 @@ static void wait_for_overlaps_co(struct vblk_tracked_disk *disk, struct vblk_tra
                                  struct vblk_tracked *tracked)
 {
     uint64_t blocking;
-    bool inserted = true;
+    bool inserted = true, seen = true;
 
     rt_mutex_lock(&disk->wait_lock);
     atomic_fetch_add_explicit(&disk->waiting_count, 1, memory_order_relaxed); /* ORDER tracked.overlap */
+    if (tracked->serialising)
+        tracked->ticket = ++disk->last_ticket;
     for (;;) {
         if (!inserted) {
             shard_insert(shard, tracked);
@@ -114,7 +117,11 @@ static void wait_for_overlaps_co(struct vblk_tracked_disk *disk, struct vblk_tra
             shard_remove_locked(tracked);
             rt_mutex_unlock(&shard->lock);
             inserted = false;
-            rt_co_queue_wake_all(&disk->waiting); /* the serialising one may have waited for this */
+            /* The serialising one may have waited for this; but only the first time, since what was inserted and
+             * taken back under wait_lock was seen by nobody: two that step back would wake each other for ever. */
+            if (seen)
+                rt_co_queue_wake_all(&disk->waiting);
+            seen = false;
         }
         rt_co_queue_wait_mutex_co(&disk->waiting, &disk->wait_lock);
     }

@@ -23,6 +23,7 @@ struct vblk_tracked {
     uint64_t offset_bytes, size_bytes; /**< of what it touches, widened for a read-modify-write */
     bool write;
     bool serialising;
+    uint64_t ticket;                   /**< serialising ones: their order, under wait_lock; 0 until they have it */
     struct vblk_tracked *next, **at;   /**< shard's list, under its lock */
 };
 
@@ -39,6 +40,7 @@ struct vblk_tracked_disk {
     struct rt_mutex wait_lock;       /**< taken before a shard's lock */
     struct rt_co_queue waiting;      /**< for a request to end, under wait_lock */
     _Atomic uint32_t waiting_count;
+    uint64_t last_ticket;            /**< under wait_lock */
     struct rt_mutex flush_lock;
     struct rt_co_queue flush_queue;  /**< under flush_lock */
     bool flush_active;

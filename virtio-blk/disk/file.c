@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
+#include <limits.h>
 #include <liburing.h>
 #include <linux/fs.h>
 #include <string.h>
@@ -148,6 +149,8 @@ static int file_transfer_co(struct file_loop *loop, bool write, uint64_t offset_
         left += iov[i].iov_len;
     for (;;) {
         const struct iovec *now = rest ? rest : iov;
+        /* A chain that crosses memory regions can have more pieces than the kernel takes: the rest comes after. */
+        int now_count = MIN(iov_count, IOV_MAX);
         struct io_uring_sqe *sqe = file_sqe_co(loop);
 
         if (iov_count == 1 && write)
@@ -155,9 +158,9 @@ static int file_transfer_co(struct file_loop *loop, bool write, uint64_t offset_
         else if (iov_count == 1)
             io_uring_prep_read(sqe, loop->fd, now->iov_base, now->iov_len, offset_bytes);
         else if (write)
-            io_uring_prep_writev(sqe, loop->fd, now, iov_count, offset_bytes);
+            io_uring_prep_writev(sqe, loop->fd, now, now_count, offset_bytes);
         else
-            io_uring_prep_readv(sqe, loop->fd, now, iov_count, offset_bytes);
+            io_uring_prep_readv(sqe, loop->fd, now, now_count, offset_bytes);
         result = file_wait_co(loop, sqe);
         if (result == -EINTR || result == -EAGAIN)
             continue;
@@ -239,8 +242,10 @@ static int file_attach_loop(struct vblk_disk *disk, struct rt_loop *rt_loop, str
         loop->sqe_flags = IOSQE_FIXED_FILE;
     }
     loop->submit_bh = rt_bh_create(rt_loop, file_submit, loop);
-    result = rt_loop_attach_fd(rt_loop, loop->ring.ring_fd, RT_FD_COMPLETION, 0, 0, &file_callbacks, loop,
-                               &loop->handler);
+    result = -ENOMEM;
+    if (loop->submit_bh)
+        result = rt_loop_attach_fd(rt_loop, loop->ring.ring_fd, RT_FD_COMPLETION, 0, 0, &file_callbacks, loop,
+                                   &loop->handler);
     if (result < 0)
         goto fail_attach;
     *context_out = &loop->context;

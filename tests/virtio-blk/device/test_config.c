@@ -1,0 +1,84 @@
+/*
+ * Goal:   a driver reads the right configuration in pieces of any size, and nothing beyond it.
+ * Method: every offset and size against the structure as the specification lays it out, written down here byte by byte.
+ * If it fails: a guest sees a disk of the wrong size or reads memory of the device.
+ */
+#include <errno.h>
+#include <linux/virtio_blk.h>
+#include <linux/virtio_config.h>
+#include <linux/virtio_ring.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+
+#include "device/internal.h"
+
+static struct vblk_device device = {
+    .facts = { .size_bytes = UINT64_C(0x123456789abcde) * 512 }, .block_size_bytes = 4096, .queue_count = 0x40
+};
+
+static void expected_bytes(uint8_t bytes[VHOST_USER_CONFIG_MAX])
+{
+    static const uint8_t capacity[] = { 0xde, 0xbc, 0x9a, 0x78, 0x56, 0x34, 0x12, 0 };
+
+    memset(bytes, 0, VHOST_USER_CONFIG_MAX);
+    memcpy(bytes, capacity, 8);
+    bytes[12] = 126;    /* seg_max */
+    bytes[21] = 0x10;   /* blk_size 0x1000 */
+    bytes[34] = 0x40;   /* num_queues */
+}
+
+static void test_every_piece(void **state)
+{
+    uint8_t expected[VHOST_USER_CONFIG_MAX], bytes[VHOST_USER_CONFIG_MAX + 1];
+
+    (void)state;
+    expected_bytes(expected);
+    for (uint32_t offset = 0; offset <= VHOST_USER_CONFIG_MAX; offset++)
+        for (uint32_t size = 0; size <= VHOST_USER_CONFIG_MAX - offset; size++) {
+            memset(bytes, 0xa5, sizeof(bytes));
+            assert_int_equal(vblk_config_read(&device, offset, size, bytes), 0);
+            assert_memory_equal(bytes, expected + offset, size);
+            assert_int_equal(bytes[size], 0xa5);
+        }
+}
+
+static void test_beyond_the_end(void **state)
+{
+    static const struct {
+        uint32_t offset, size;
+    } cases[] = { { 0, 257 }, { 256, 1 }, { 257, 0 }, { UINT32_MAX, 2 }, { 2, UINT32_MAX }, { 255, 2 } };
+    uint8_t byte = 0xa5;
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_int_equal(vblk_config_read(&device, cases[i].offset, cases[i].size, &byte), -EINVAL);
+    assert_int_equal(byte, 0xa5);
+}
+
+static void test_read_only_is_offered_when_it_is(void **state)
+{
+    struct vblk_device read_only = { .facts = { .read_only = true } };
+    uint64_t features = vblk_config_features(&device);
+
+    (void)state;
+    assert_false(features >> VIRTIO_BLK_F_RO & 1);
+    assert_true(features >> VIRTIO_F_VERSION_1 & 1);
+    assert_true(features >> VIRTIO_BLK_F_FLUSH & 1);
+    assert_true(features >> VIRTIO_RING_F_EVENT_IDX & 1);
+    assert_int_equal(vblk_config_features(&read_only), features | 1u << VIRTIO_BLK_F_RO);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_piece),
+        cmocka_unit_test(test_beyond_the_end),
+        cmocka_unit_test(test_read_only_is_offered_when_it_is),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
