@@ -4,6 +4,7 @@
 #include <linux/virtio_ring.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -26,7 +27,7 @@ void guest_init(struct guest *guest, uint16_t size, uint64_t features, uint16_t 
 {
     const char *reason;
     unsigned at;
-    *guest = (struct guest){ .size = size, .avail_index = base };
+    *guest = (struct guest){ 0 };
     for (int i = 0; i < 3; i++) {
         guest->fds[i] = memfd_create("guest", MFD_CLOEXEC);
         must(guest->fds[i] >= 0, "memfd_create");
@@ -34,6 +35,15 @@ void guest_init(struct guest *guest, uint16_t size, uint64_t features, uint16_t 
              "ftruncate");
     }
     must(vhost_user_memory_map_create(regions, guest->fds, 3, &guest->map, &reason, &at) == 0, "memory map");
+    guest_restart(guest, size, features, base);
+}
+
+void guest_restart(struct guest *guest, uint16_t size, uint64_t features, uint16_t base)
+{
+    vblk_virtqueue_destroy(guest->vq);
+    guest->size = size;
+    for (int i = 0; i < 3; i++)
+        memset(guest_at(guest, regions[i].guest_address), 0, regions[i].size_bytes);
     guest_set_avail_index(guest, base);
     __atomic_store_n((uint16_t *)guest_at(guest, GUEST_USED) + 1, base, __ATOMIC_RELAXED);
     struct vblk_virtqueue_config config = { .size = size,
@@ -143,4 +153,29 @@ uint32_t guest_used_bytes(const struct guest *guest, uint16_t at)
 bool guest_need_event(uint16_t event, uint16_t after, uint16_t before)
 {
     return vring_need_event(event, after, before);
+}
+
+static bool is_inside(const struct guest *guest, const struct iovec *iov)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        uintptr_t offset = (uintptr_t)iov->iov_base - (uintptr_t)guest_at(guest, regions[i].guest_address);
+        if (offset < regions[i].size_bytes && iov->iov_len <= regions[i].size_bytes - offset)
+            return true;
+    }
+    return false;
+}
+
+bool guest_is_sound(const struct guest *guest, const struct vblk_element *element)
+{
+    uint64_t out = 0, in = 0;
+    bool sound = element->out_count + element->in_count > 0;
+    for (unsigned i = 0; i < element->out_count; i++) {
+        sound = sound && is_inside(guest, &element->out[i]);
+        out += element->out[i].iov_len;
+    }
+    for (unsigned i = 0; i < element->in_count; i++) {
+        sound = sound && is_inside(guest, &element->in[i]);
+        in += element->in[i].iov_len;
+    }
+    return sound && out == element->out_bytes && in == element->in_bytes;
 }

@@ -46,6 +46,8 @@ struct guest {
 
 /* Both rings begin at @base. All of memory is 0. */
 void guest_init(struct guest *guest, uint16_t size, uint64_t features, uint16_t base);
+/* The same memory, 0 again, and another queue. No element is out. */
+void guest_restart(struct guest *guest, uint16_t size, uint64_t features, uint16_t base);
 void guest_deinit(struct guest *guest);
 
 /* Our address of a guest address (one region). */
@@ -73,5 +75,8 @@ uint32_t guest_used_bytes(const struct guest *guest, uint16_t at);
 /* Whether a driver that moved its index from @before would kick, or one that saw the used index would be
  * woken. */
 bool guest_need_event(uint16_t event, uint16_t after, uint16_t before);
+
+/* Whether all buffers of an element lie in guest memory, and their sizes are what the element says. */
+bool guest_is_sound(const struct guest *guest, const struct vblk_element *element);
 
 #endif
