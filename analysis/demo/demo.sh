@@ -90,7 +90,7 @@ serve_and_record() {
     shift
     mkdir "$place" || exit 1
     socket=$run/disk.sock
-    truncate -s 256M "$run/disk.img" || fail "no room for a disk in $run"
+    truncate -s 64M "$run/disk.img" || fail "no room for a disk in $run"
     "$VBLKD" --socket-path="$socket" --blk-file="$run/disk.img" --num-queues=2 --iothreads=2 "$@" \
         2>"$place/vblkd.log" &
     server=$!
@@ -100,8 +100,9 @@ serve_and_record() {
         set -- python3 "$VBLKSCOPE_GUEST/guest_load.py" --socket-path="$socket" --image="$VBLK_GUEST_IMAGE" \
             --log="$place"
     else
-        # Stopping and starting is where the mistake is; the hold leaves time in which nothing is to be done.
-        set -- "$VBLK_LOAD" --socket-path="$socket" --rw=randrw --bs=4K --iodepth=16 --queues=2 --runtime=3 \
+        # Stopping and starting is where the mistake is; the hold leaves time in which nothing is to be done. A number
+        # of requests bounds the recording, so that no event is lost on a small or busy machine.
+        set -- "$VBLK_LOAD" --socket-path="$socket" --rw=randrw --bs=4K --iodepth=16 --queues=2 --number-ios=40000 \
             --restarts=1 --hold=1
     fi
     say "recording while ${guest:+a guest boots and }the load runs"
@@ -116,7 +117,6 @@ serve_and_record() {
     status=$?
     server=
     [ $status -eq 0 ] || { cat "$place/vblkd.log" >&2; fail "vblkd ended with status $status"; }
-    rm -f "$run/disk.img"
 }
 
 # analyze NAME EXPECTED-STATUS: leaves report.txt and report.json beside the trace and prints the text.
