@@ -22,7 +22,8 @@ static const struct command {
 
 static void print_help(FILE *file)
 {
-    fputs("Usage:\n  vblkscope COMMAND [OPTION...]\n\nSees into a virtio-blk device: records it and says what is wrong.\n\n"
+    fputs("Usage:\n  vblkscope COMMAND [OPTION...]\n\nSees into a virtio-blk device: records it and says "
+          "what is wrong.\n\n"
           "Commands:\n",
           file);
     for (unsigned i = 0; i < G_N_ELEMENTS(commands); i++)
@@ -36,7 +37,8 @@ int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : NULL;
 
-    setlocale(LC_CTYPE, ""); /* file names are printed as they are; numbers stay in the C locale for machines */
+    setlocale(LC_CTYPE,
+              ""); /* file names are printed as they are; numbers stay in the C locale for machines */
     if (!name) {
         print_help(stderr);
         return STATUS_USAGE;

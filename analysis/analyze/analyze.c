@@ -64,7 +64,8 @@ static char *check_options(struct analyze *analyze)
     if (!analyze->paths)
         return g_strdup("no trace given (give the folder of a recording)");
     if (analyze->format_name && !report_format_by_name(analyze->format_name, &analyze->format))
-        return g_strdup_printf("--format: there is no format '%s' (there are: text, json)", analyze->format_name);
+        return g_strdup_printf("--format: there is no format '%s' (there are: text, json)",
+                               analyze->format_name);
     if (analyze->fail_on_name && !report_severity_by_name(analyze->fail_on_name, &analyze->fail_on))
         return g_strdup_printf("--fail-on: there is no severity '%s' (there are: info, warning, error)",
                                analyze->fail_on_name);
@@ -78,25 +79,30 @@ static char *parse(struct analyze *analyze, int *argc, char ***argv)
     const GOptionEntry entries[] = {
         { "format", 'f', 0, G_OPTION_ARG_STRING, &analyze->format_name,
           "Form of the report: text, json (default: text)", "FORMAT" },
-        { "output", 'o', 0, G_OPTION_ARG_FILENAME, &analyze->output, "Write the report to FILE (default: standard output)",
-          "FILE" },
-        { "checks", 'c', 0, G_OPTION_ARG_STRING, &analyze->checks, "Run these checks only (default: all)", "ID,..." },
+        { "output", 'o', 0, G_OPTION_ARG_FILENAME, &analyze->output,
+          "Write the report to FILE (default: standard output)", "FILE" },
+        { "checks", 'c', 0, G_OPTION_ARG_STRING, &analyze->checks, "Run these checks only (default: all)",
+          "ID,..." },
         { "fail-on", 0, 0, G_OPTION_ARG_STRING, &analyze->fail_on_name,
           "Exit with 1 for findings of at least info, warning or error (default: warning)", "SEVERITY" },
         { "stall-timeout", 0, 0, G_OPTION_ARG_INT, &analyze->stall_seconds,
-          "Give an input up that gets no further for so long (default: " TEXT(STALL_SECONDS_DEFAULT) ")", "SECONDS" },
+          "Give an input up that gets no further for so long (default: " TEXT(STALL_SECONDS_DEFAULT) ")",
+          "SECONDS" },
         { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &analyze->paths, NULL, "TRACE..." },
         { NULL },
     };
     GOptionContext *context = g_option_context_new(NULL);
-    GOptionGroup *group = g_option_group_new("analyze", "Options", "Show the options", &analyze->options, NULL);
+    GOptionGroup *group =
+        g_option_group_new("analyze", "Options", "Show the options", &analyze->options, NULL);
     GError *error = NULL;
     char *why = NULL;
 
     g_option_context_set_summary(
-        context, "Reads recordings and says what is wrong in them. TRACE is the folder of a recording, or any folder\n"
-                 "above recordings. Exit status: 0 nothing found, 1 findings, 2 usage or unreadable input, 3 cannot tell.\n"
-                 "A TIME has a unit (10s, 100ms, 20us, 5ns), a SHARE a percent sign.");
+        context,
+        "Reads recordings and says what is wrong in them. TRACE is the folder of a recording, or any folder\n"
+        "above recordings. Exit status: 0 nothing found, 1 findings, 2 usage or unreadable input, 3 cannot "
+        "tell.\n"
+        "A TIME has a unit (10s, 100ms, 20us, 5ns), a SHARE a percent sign.");
     g_option_context_set_main_group(context, group);
     g_option_context_add_main_entries(context, entries, NULL);
     limits_add_options(group);
@@ -144,8 +150,8 @@ static bool tell_state(const struct inputs *inputs)
             char *path = input_stream_path(trace, stream);
 
             if (stream->summary.damage)
-                complain("%s: damaged: %s; reading its %" PRIu64 " whole packets", path, stream->summary.damage,
-                         stream->summary.packet_count);
+                complain("%s: damaged: %s; reading its %" PRIu64 " whole packets", path,
+                         stream->summary.damage, stream->summary.packet_count);
             g_free(path);
         }
     }
@@ -191,7 +197,8 @@ static int analyze_inputs(struct analyze *analyze, struct inputs *inputs)
     if (result.interrupted)
         complain("interrupted; %s", result.report ? "the report is partial" : "no report");
     status = result.report ? write_report(analyze, result.report, result.exit_status)
-                           : refused ? STATUS_USAGE : STATUS_FAILED;
+             : refused     ? STATUS_USAGE
+                           : STATUS_FAILED;
     run_result_clear(&result);
     return status;
 }
@@ -212,6 +219,9 @@ int vblkscope_analyze_main(int argc, char **argv)
 
         (void)sigaction(SIGINT, &action, NULL);
         (void)sigaction(SIGTERM, &action, NULL);
+        (void)sigaction(SIGHUP, &action, NULL);
+        /* a reader that has seen enough is an error of writing, and temporary copies are removed all the same */
+        (void)signal(SIGPIPE, SIG_IGN);
         for (char **path = analyze.paths; *path; path++)
             inputs_add(inputs, *path);
         status = analyze_inputs(&analyze, inputs);

@@ -14,25 +14,36 @@ struct limit {
     const char *text;
 };
 
-#define LIMIT(name, kind, member, text) { name, kind, offsetof(struct analysis_options, member), text }
+#define LIMIT(name, kind, member, text)                                                                      \
+    {                                                                                                        \
+        name, kind, offsetof(struct analysis_options, member), text                                          \
+    }
 
 static const struct limit limits[] = {
-    LIMIT("stuck-request", LIMIT_DURATION, stuck_request_ns, "A request is stuck, or a wake-up lost, after TIME"),
-    LIMIT("slow-p999", LIMIT_DURATION, slow_p999_ns, "Requests are slow when 1 in 1000 takes longer than TIME"),
+    LIMIT("stuck-request", LIMIT_DURATION, stuck_request_ns,
+          "A request is stuck, or a wake-up lost, after TIME"),
+    LIMIT("slow-p999", LIMIT_DURATION, slow_p999_ns,
+          "Requests are slow when 1 in 1000 takes longer than TIME"),
     LIMIT("slow-requests-min", LIMIT_COUNT, slow_requests_min, "Judge slowness over at least COUNT requests"),
     LIMIT("loop-hog", LIMIT_DURATION, loop_hog_ns, "A handler hogs its loop after TIME"),
     LIMIT("mapping-warning", LIMIT_SHARE, mapping_warning, "Warn when SHARE of max_map_count is used"),
     LIMIT("mapping-error", LIMIT_SHARE, mapping_error, "An error when SHARE of max_map_count is used"),
     LIMIT("handover-overlap", LIMIT_DURATION, handover_overlap_ns, "A queue may be in two loops for TIME"),
-    LIMIT("deferred-interrupt", LIMIT_DURATION, deferred_interrupt_ns, "An interrupt may come TIME after completion"),
-    LIMIT("unread-dispatches", LIMIT_COUNT, unread_dispatches, "A descriptor is unread after COUNT vain dispatches"),
-    LIMIT("false-progress", LIMIT_COUNT, false_progress_polls, "Progress is false after COUNT polls without work"),
+    LIMIT("deferred-interrupt", LIMIT_DURATION, deferred_interrupt_ns,
+          "An interrupt may come TIME after completion"),
+    LIMIT("unread-dispatches", LIMIT_COUNT, unread_dispatches,
+          "A descriptor is unread after COUNT vain dispatches"),
+    LIMIT("false-progress", LIMIT_COUNT, false_progress_polls,
+          "Progress is false after COUNT polls without work"),
     LIMIT("deaf-queue", LIMIT_DURATION, deaf_queue_ns, "A queue is deaf when requests wait for TIME"),
     LIMIT("late-wakeup", LIMIT_DURATION, late_wakeup_ns, "A wake-up is late after TIME"),
-    LIMIT("needless-writes", LIMIT_SHARE, needless_writes_share, "Event writes while polling: SHARE of notifies"),
-    LIMIT("needless-writes-min", LIMIT_COUNT, needless_writes_min, "Event writes while polling: at least COUNT"),
+    LIMIT("needless-writes", LIMIT_SHARE, needless_writes_share,
+          "Event writes while polling: SHARE of notifies"),
+    LIMIT("needless-writes-min", LIMIT_COUNT, needless_writes_min,
+          "Event writes while polling: at least COUNT"),
     LIMIT("sustained", LIMIT_COUNT, sustained_seconds, "Sustained is COUNT seconds in a row"),
-    LIMIT("contention", LIMIT_SHARE, contention_share, "A lock is contended when waits take SHARE of busy time"),
+    LIMIT("contention", LIMIT_SHARE, contention_share,
+          "A lock is contended when waits take SHARE of busy time"),
     LIMIT("contention-min", LIMIT_COUNT, contention_waits_min, "A lock is contended after COUNT waits"),
     LIMIT("thrash", LIMIT_SHARE, thrash_share, "A pool thrashes when SHARE of takes miss"),
     LIMIT("thrash-min", LIMIT_COUNT, thrash_takes_min, "A pool thrashes after COUNT takes"),
@@ -149,8 +160,8 @@ void limits_add_options(GOptionGroup *group)
         char *value = format(&defaults, &limits[i]);
         /* GOptionEntry keeps pointers only: the text lives as long as the program */
         char *text = g_strdup_printf("%s (default: %s)", limits[i].text, value);
-        GOptionEntry entries[] = { { limits[i].name, 0, 0, G_OPTION_ARG_CALLBACK, on_option, g_intern_string(text),
-                                     argument_names[limits[i].kind] },
+        GOptionEntry entries[] = { { limits[i].name, 0, 0, G_OPTION_ARG_CALLBACK, on_option,
+                                     g_intern_string(text), argument_names[limits[i].kind] },
                                    { NULL } };
 
         g_option_group_add_entries(group, entries);

@@ -112,7 +112,8 @@ static void run_child(const struct attempt_job *job, int fd)
     child.feed = feed_create(analysis);
     for (unsigned i = 0; i < job->expected->len; i++)
         feed_expect(child.feed, g_ptr_array_index(job->expected, i));
-    why = graph_run(job->folders, &(struct graph_job){ .feed = child.feed, .batch = send_progress, .data = &child },
+    why = graph_run(job->folders,
+                    &(struct graph_job){ .feed = child.feed, .batch = send_progress, .data = &child },
                     &interrupted);
     child.last_progress_us = 0;
     send_progress(&child);
@@ -240,7 +241,8 @@ static void judge(struct parent *parent, bool stalled, int wait_status)
     else if (WIFSIGNALED(wait_status))
         result->failure = g_strdup_printf("babeltrace2 crashed (%s)", strsignal(WTERMSIG(wait_status)));
     else
-        result->failure = g_strdup_printf("babeltrace2 ended the process (status %d)", WEXITSTATUS(wait_status));
+        result->failure =
+            g_strdup_printf("babeltrace2 ended the process (status %d)", WEXITSTATUS(wait_status));
 }
 
 static void silence(int fd)
@@ -274,6 +276,7 @@ static pid_t fork_child(const struct attempt_job *job, int *fd_out)
             silence(STDERR_FILENO); /* a library's last words were heard when all was tried */
         (void)sigaction(SIGINT, &action, NULL);
         (void)sigaction(SIGTERM, &action, NULL);
+        (void)sigaction(SIGHUP, &action, NULL);
         if (interrupt_count > 0)
             graph_interrupt();
         run_child(job, fds[1]);

@@ -22,12 +22,13 @@
 #include "input/inputs.h"
 
 struct attempt_job {
-    GPtrArray *folders;         /**< NULL-terminated lists of folders, one for each source component */
-    GPtrArray *expected;        /**< struct input_trace: what is read, for names and cuts */
-    const GPtrArray *refusals;  /**< struct input_refusal: for the report */
+    GPtrArray *folders;        /**< NULL-terminated lists of folders, one for each source component */
+    GPtrArray *expected;       /**< struct input_trace: what is read, for names and cuts */
+    const GPtrArray *refusals; /**< struct input_refusal: for the report */
     const struct analysis_options *analysis_options; /**< NULL: only see whether it can be read */
-    unsigned stall_seconds;     /**< end the child when it got no further for so long */
-    void (*progress)(void *data, const struct feed_progress *progress); /**< about 10 times a second; may be NULL */
+    unsigned stall_seconds;                          /**< end the child when it got no further for so long */
+    void (*progress)(void *data,
+                     const struct feed_progress *progress); /**< about 10 times a second; may be NULL */
     void *data;
 };
 

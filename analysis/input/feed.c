@@ -23,8 +23,8 @@ struct feed_trace {
 struct feed_stream {
     const bt_stream *stream;
     struct feed_trace *trace;
-    unsigned index;  /* NOT_ADDED until its CPU is known: with its first packet */
-    char *path;      /* as babeltrace2 knows it, or NULL */
+    unsigned index; /* NOT_ADDED until its CPU is known: with its first packet */
+    char *path;     /* as babeltrace2 knows it, or NULL */
     bool has_time;
     int64_t last_ns; /* of its last event or packet boundary */
     GArray *losses;  /* struct loss, not told yet */
@@ -37,11 +37,11 @@ struct cache_entry {
 
 struct feed {
     struct analysis *analysis;
-    GPtrArray *traces;    /* struct feed_trace */
-    GPtrArray *expected;  /* const struct input_trace */
-    GHashTable *told;     /* input_stream whose damage was told */
-    GHashTable *streams;  /* bt_stream -> struct feed_stream */
-    GHashTable *plans;    /* bt_event_class -> struct plan */
+    GPtrArray *traces;   /* struct feed_trace */
+    GPtrArray *expected; /* const struct input_trace */
+    GHashTable *told;    /* input_stream whose damage was told */
+    GHashTable *streams; /* bt_stream -> struct feed_stream */
+    GHashTable *plans;   /* bt_event_class -> struct plan */
     struct cache_entry stream_cache[CACHE_SIZE], plan_cache[CACHE_SIZE];
     const bt_message *held; /* strings of the last event live until the next one */
     bool has_time;
@@ -125,7 +125,8 @@ static inline struct cache_entry *cache_slot(struct cache_entry *cache, const vo
 
 static bool to_ns(const bt_clock_snapshot *snapshot, int64_t *ns_out)
 {
-    if (bt_clock_snapshot_get_ns_from_origin(snapshot, ns_out) == BT_CLOCK_SNAPSHOT_GET_NS_FROM_ORIGIN_STATUS_OK)
+    if (bt_clock_snapshot_get_ns_from_origin(snapshot, ns_out) ==
+        BT_CLOCK_SNAPSHOT_GET_NS_FROM_ORIGIN_STATUS_OK)
         return true;
     bt_current_thread_clear_error(); /* beyond 64 bits of nanoseconds: as good as no time */
     return false;
@@ -177,7 +178,8 @@ static int64_t environment_number(const bt_trace *trace, const char *name)
 static void find_declared(const bt_trace_class *trace_class, bool *declared)
 {
     for (uint64_t i = 0; i < bt_trace_class_get_stream_class_count(trace_class); i++) {
-        const bt_stream_class *stream_class = bt_trace_class_borrow_stream_class_by_index_const(trace_class, i);
+        const bt_stream_class *stream_class =
+            bt_trace_class_borrow_stream_class_by_index_const(trace_class, i);
 
         for (uint64_t j = 0; j < bt_stream_class_get_event_class_count(stream_class); j++) {
             const char *name =
@@ -199,16 +201,44 @@ static char *format_uuid(bt_uuid uuid)
     return g_string_free(text, uuid == NULL);
 }
 
+static bool same_uuid(const bt_trace *trace, const struct input_trace *expected)
+{
+    bt_uuid uuid = bt_trace_get_uuid(trace);
+
+    return uuid && expected->metadata.has_uuid &&
+           memcmp(uuid, expected->metadata.uuid, sizeof(expected->metadata.uuid)) == 0;
+}
+
+/* The folder that the user knows; for the chunks of a rotated recording the one above them all. */
+static char *known_folder(const struct feed *feed, const bt_trace *trace, const char *stream_path)
+{
+    const struct input_trace *first = expected_at(feed, stream_path);
+    char *folder = first         ? g_strdup(first->folder)
+                   : stream_path ? g_path_get_dirname(stream_path)
+                                 : g_strdup("");
+
+    for (unsigned i = 0; first && !first->alone && i < feed->expected->len; i++) {
+        const struct input_trace *other = g_ptr_array_index(feed->expected, i);
+
+        while (!other->alone && same_uuid(trace, other) && strchr(folder, '/') &&
+               !(g_str_has_prefix(other->folder, folder) && strchr("/", other->folder[strlen(folder)]))) {
+            char *above = g_path_get_dirname(folder);
+
+            g_free(folder);
+            folder = above;
+        }
+    }
+    return folder;
+}
+
 static void add_trace(struct feed *feed, struct feed_trace *trace, const bt_stream *stream)
 {
-    const char *path = bt_stream_get_name(stream);
-    const struct input_trace *expected = expected_at(feed, path);
-    char *folder = path ? g_path_get_dirname(path) : g_strdup("");
+    char *folder = known_folder(feed, trace->trace, bt_stream_get_name(stream));
     const char *scheme = environment_text(trace->trace, "tracer_buffering_scheme");
     bool per_process = scheme && strcmp(scheme, "pid") == 0;
     char *clock_uuid = trace->clock ? format_uuid(bt_clock_class_get_uuid(trace->clock)) : NULL;
     struct analysis_trace description = {
-        .path = expected ? expected->folder : folder,
+        .path = folder,
         .hostname = environment_text(trace->trace, "hostname"),
         .procname = per_process ? environment_text(trace->trace, "procname") : NULL,
         .vpid = per_process ? environment_number(trace->trace, "vpid") : EVENT_UNKNOWN_ID,
@@ -298,7 +328,8 @@ static const struct plan *find_plan(struct feed *feed, const bt_event_class *eve
 static int64_t packet_cpu(const bt_packet *packet)
 {
     const bt_field *context = packet ? bt_packet_borrow_context_field_const(packet) : NULL;
-    const bt_field *cpu = context ? bt_field_structure_borrow_member_field_by_name_const(context, "cpu_id") : NULL;
+    const bt_field *cpu =
+        context ? bt_field_structure_borrow_member_field_by_name_const(context, "cpu_id") : NULL;
 
     if (cpu && bt_field_class_type_is(bt_field_get_class_type(cpu), BT_FIELD_CLASS_TYPE_UNSIGNED_INTEGER))
         return bt_field_integer_unsigned_get_value(cpu);
@@ -366,7 +397,8 @@ static void take_event(struct feed *feed, const bt_message *message)
         feed->has_time = true;
         feed->first_ns = time_ns;
     } else {
-        time_ns = MAX(time_ns, feed->progress.time_ns); /* a tracer may be off by a little; an analysis never sees it */
+        time_ns = MAX(
+            time_ns, feed->progress.time_ns); /* a tracer may be off by a little; an analysis never sees it */
     }
     if (G_UNLIKELY(stream->index == NOT_ADDED))
         add_stream(feed, stream, EVENT_UNKNOWN_ID); /* a trace without packets */
@@ -404,7 +436,8 @@ static void take_discarded_events(struct feed *feed, const bt_message *message)
         bt_stream_borrow_class_const(stream->stream));
 
     take_loss(feed, stream, LOSS_DISCARDED_EVENTS,
-              timed ? bt_message_discarded_events_borrow_beginning_default_clock_snapshot_const(message) : NULL,
+              timed ? bt_message_discarded_events_borrow_beginning_default_clock_snapshot_const(message)
+                    : NULL,
               timed ? bt_message_discarded_events_borrow_end_default_clock_snapshot_const(message) : NULL);
 }
 
@@ -415,7 +448,8 @@ static void take_discarded_packets(struct feed *feed, const bt_message *message)
         bt_stream_borrow_class_const(stream->stream));
 
     take_loss(feed, stream, LOSS_DISCARDED_PACKETS,
-              timed ? bt_message_discarded_packets_borrow_beginning_default_clock_snapshot_const(message) : NULL,
+              timed ? bt_message_discarded_packets_borrow_beginning_default_clock_snapshot_const(message)
+                    : NULL,
               timed ? bt_message_discarded_packets_borrow_end_default_clock_snapshot_const(message) : NULL);
 }
 
@@ -423,8 +457,8 @@ static void take_packet_beginning(struct feed *feed, const bt_message *message)
 {
     const bt_packet *packet = bt_message_packet_beginning_borrow_packet_const(message);
     struct feed_stream *stream = find_stream(feed, bt_packet_borrow_stream_const(packet));
-    bool timed =
-        bt_stream_class_packets_have_beginning_default_clock_snapshot(bt_stream_borrow_class_const(stream->stream));
+    bool timed = bt_stream_class_packets_have_beginning_default_clock_snapshot(
+        bt_stream_borrow_class_const(stream->stream));
 
     if (stream->index == NOT_ADDED)
         add_stream(feed, stream, packet_cpu(packet));
@@ -448,10 +482,8 @@ static bool is_part_of(const struct feed_stream *stream, const struct input_trac
                        const struct input_stream *cut)
 {
     char *folder = g_path_get_dirname(stream->path), *name = g_path_get_basename(stream->path);
-    bt_uuid uuid = bt_trace_get_uuid(stream->trace->trace);
-    bool same_trace = strcmp(folder, trace->read_folder) == 0 ||
-                      (!trace->alone && trace->metadata.has_uuid && uuid &&
-                       memcmp(uuid, trace->metadata.uuid, sizeof(trace->metadata.uuid)) == 0);
+    bool same_trace =
+        strcmp(folder, trace->read_folder) == 0 || (!trace->alone && same_uuid(stream->trace->trace, trace));
     bool same_name = strcmp(name, cut->name) == 0;
 
     g_free(folder);
@@ -534,14 +566,6 @@ void feed_messages(struct feed *feed, bt_message_array_const messages, uint64_t 
     }
 }
 
-static bool same_trace(const struct feed_trace *trace, const struct input_trace *expected)
-{
-    bt_uuid uuid = bt_trace_get_uuid(trace->trace);
-
-    return uuid && expected->metadata.has_uuid &&
-           memcmp(uuid, expected->metadata.uuid, sizeof(expected->metadata.uuid)) == 0;
-}
-
 static unsigned trace_index(struct feed *feed, const struct input_trace *expected)
 {
     struct analysis_trace description = { .path = expected->folder, .vpid = EVENT_UNKNOWN_ID };
@@ -549,7 +573,7 @@ static unsigned trace_index(struct feed *feed, const struct input_trace *expecte
     for (unsigned i = 0; i < feed->traces->len; i++) {
         const struct feed_trace *trace = g_ptr_array_index(feed->traces, i);
 
-        if (same_trace(trace, expected))
+        if (same_uuid(trace->trace, expected))
             return trace->index;
     }
     /* no stream of it was readable, or it has none: it was recorded all the same */
@@ -573,8 +597,8 @@ void feed_finish(struct feed *feed)
             };
 
             if (part->summary.damage && !g_hash_table_contains(feed->told, part))
-                analysis_loss(feed->analysis, analysis_add_stream(feed->analysis, index, &description), LOSS_CUT,
-                              feed->first_ns, feed->first_ns);
+                analysis_loss(feed->analysis, analysis_add_stream(feed->analysis, index, &description),
+                              LOSS_CUT, feed->first_ns, feed->first_ns);
             g_free(path);
         }
     }

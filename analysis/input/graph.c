@@ -32,9 +32,9 @@ static char *take_error(const char *fallback)
     return text;
 }
 
-static bt_component_class_initialize_method_status initialize_sink(bt_self_component_sink *self,
-                                                                   bt_self_component_sink_configuration *config,
-                                                                   const bt_value *params, void *data)
+static bt_component_class_initialize_method_status
+initialize_sink(bt_self_component_sink *self, bt_self_component_sink_configuration *config,
+                const bt_value *params, void *data)
 {
     const struct graph_job *job = data;
     const struct sink_owner owner = { .feed = job->feed, .batch = job->batch, .data = job->data };
@@ -52,40 +52,42 @@ static char *add_sink(bt_graph *graph, const struct graph_job *job, const bt_com
     if (bt_component_class_sink_set_initialize_method(sink_class, initialize_sink) ||
         bt_component_class_sink_set_graph_is_configured_method(sink_class, sink_graph_is_configured) ||
         bt_component_class_sink_set_finalize_method(sink_class, sink_finalize) ||
-        bt_graph_add_sink_component_with_initialize_method_data(graph, sink_class, "report", NULL, (void *)job,
-                                                                BT_LOGGING_LEVEL_NONE, sink_out))
+        bt_graph_add_sink_component_with_initialize_method_data(graph, sink_class, "report", NULL,
+                                                                (void *)job, BT_LOGGING_LEVEL_NONE, sink_out))
         why = take_error("cannot make the sink component");
     bt_component_class_sink_put_ref(sink_class); /* the graph keeps its own */
     return why;
 }
 
-static const bt_plugin *find_plugin(const char *name, char **why_out)
+/* Found once and kept loaded to the process's end: a leak checker cannot name the code of a plugin that is gone. */
+static const bt_plugin *find_plugin(const char *name, const bt_plugin **kept, char **why_out)
 {
-    const bt_plugin *plugin = NULL;
-
-    if (bt_plugin_find(name, BT_TRUE, BT_TRUE, BT_TRUE, BT_TRUE, BT_FALSE, &plugin) != BT_PLUGIN_FIND_STATUS_OK) {
+    if (!*kept && bt_plugin_find(name, BT_TRUE, BT_TRUE, BT_TRUE, BT_TRUE, BT_FALSE, kept) !=
+                      BT_PLUGIN_FIND_STATUS_OK) {
         bt_current_thread_clear_error();
-        *why_out = g_strdup_printf("babeltrace2's plugin '%s' was not found (install the package babeltrace2)", name);
+        *why_out = g_strdup_printf(
+            "babeltrace2's plugin '%s' was not found (install the package babeltrace2)", name);
     }
-    return plugin;
+    return *kept;
 }
 
 static char *add_muxer(bt_graph *graph, const bt_component_filter **muxer_out)
 {
+    static const bt_plugin *utils;
     char *why = NULL;
-    const bt_plugin *plugin = find_plugin("utils", &why);
+    const bt_plugin *plugin = find_plugin("utils", &utils, &why);
 
     if (why)
         return why;
     if (bt_graph_add_filter_component(graph,
-                                      bt_plugin_borrow_filter_component_class_by_name_const(plugin, "muxer"), "muxer",
-                                      NULL, BT_LOGGING_LEVEL_NONE, muxer_out))
+                                      bt_plugin_borrow_filter_component_class_by_name_const(plugin, "muxer"),
+                                      "muxer", NULL, BT_LOGGING_LEVEL_NONE, muxer_out))
         why = take_error("cannot make the muxer");
-    bt_plugin_put_ref(plugin);
     return why;
 }
 
-static char *connect_source(bt_graph *graph, const bt_component_source *source, const bt_component_filter *muxer)
+static char *connect_source(bt_graph *graph, const bt_component_source *source,
+                            const bt_component_filter *muxer)
 {
     for (uint64_t i = 0; i < bt_component_source_get_output_port_count(source); i++) {
         /* the muxer makes a new input port whenever its last one is taken */
@@ -119,24 +121,24 @@ static bt_value *make_parameters(char *const *folders)
 
 static char *add_sources(bt_graph *graph, GPtrArray *folders, const bt_component_filter *muxer)
 {
+    static const bt_plugin *ctf;
     char *why = NULL;
-    const bt_plugin *plugin = find_plugin("ctf", &why);
+    const bt_plugin *plugin = find_plugin("ctf", &ctf, &why);
 
     for (unsigned i = 0; i < folders->len && !why; i++) {
         bt_value *params = make_parameters(g_ptr_array_index(folders, i));
         const bt_component_source *source = NULL;
         char *name = g_strdup_printf("trace%u", i);
 
-        if (!params ||
-            bt_graph_add_source_component(graph, bt_plugin_borrow_source_component_class_by_name_const(plugin, "fs"),
-                                          name, params, BT_LOGGING_LEVEL_NONE, &source))
+        if (!params || bt_graph_add_source_component(
+                           graph, bt_plugin_borrow_source_component_class_by_name_const(plugin, "fs"), name,
+                           params, BT_LOGGING_LEVEL_NONE, &source))
             why = take_error("cannot open the trace");
         else
             why = connect_source(graph, source, muxer);
         bt_value_put_ref(params);
         g_free(name);
     }
-    bt_plugin_put_ref(plugin);
     return why;
 }
 
@@ -174,8 +176,9 @@ char *graph_run(GPtrArray *folders, const struct graph_job *job, bool *interrupt
     /* without a single stream there is nothing to merge, and nothing to run */
     if (!why && bt_component_filter_get_input_port_count(muxer) > 1) {
         why = add_sink(graph, job, &sink);
-        if (!why && bt_graph_connect_ports(graph, bt_component_filter_borrow_output_port_by_index_const(muxer, 0),
-                                           bt_component_sink_borrow_input_port_by_index_const(sink, 0), NULL))
+        if (!why &&
+            bt_graph_connect_ports(graph, bt_component_filter_borrow_output_port_by_index_const(muxer, 0),
+                                   bt_component_sink_borrow_input_port_by_index_const(sink, 0), NULL))
             why = take_error("cannot connect the sink");
         if (!why)
             why = run(graph, interrupted_out);

@@ -132,7 +132,8 @@ static char *walk_streams(struct input_trace *trace, bool *must_copy_out)
             g_free(why);
             return reason;
         }
-        *must_copy_out |= stream->summary.whole_bytes != stream->summary.file_bytes && trace->metadata.layout.known;
+        *must_copy_out |=
+            stream->summary.whole_bytes != stream->summary.file_bytes && trace->metadata.layout.known;
     }
     return NULL;
 }
@@ -154,8 +155,9 @@ static char *make_folder(struct inputs *inputs, char **why_out)
     }
     folder = g_strdup_printf("%s/%u", inputs->scratch, inputs->copy_count++);
     if (mkdir(folder, 0700) < 0) {
-        *why_out = g_strdup_printf("needs a temporary copy: cannot make %s: %s (set TMPDIR to a folder with room)",
-                                   folder, g_strerror(errno));
+        *why_out =
+            g_strdup_printf("needs a temporary copy: cannot make %s: %s (set TMPDIR to a folder with room)",
+                            folder, g_strerror(errno));
         g_free(folder);
         return NULL;
     }
@@ -175,8 +177,9 @@ char *inputs_salvage(struct inputs *inputs, struct input_trace *trace)
     for (unsigned i = 0; i < trace->streams->len && !why; i++) {
         const struct input_stream *stream = g_ptr_array_index(trace->streams, i);
 
-        why = stream->summary.damage ? salvage_cut(trace->folder, folder, stream->name, stream->summary.whole_bytes)
-                                     : salvage_link(trace->folder, folder, stream->name);
+        why = stream->summary.damage
+                  ? salvage_cut(trace->folder, folder, stream->name, stream->summary.whole_bytes)
+                  : salvage_link(trace->folder, folder, stream->name);
     }
     if (!why)
         why = salvage_link(trace->folder, folder, "metadata");
@@ -189,8 +192,8 @@ char *inputs_salvage(struct inputs *inputs, struct input_trace *trace)
     return NULL;
 }
 
-char *inputs_isolate(struct inputs *inputs, const struct input_trace *trace, const struct input_stream *stream,
-                     char **why_out)
+char *inputs_isolate(struct inputs *inputs, const struct input_trace *trace,
+                     const struct input_stream *stream, char **why_out)
 {
     char *folder = make_folder(inputs, why_out);
 

@@ -75,8 +75,8 @@ char *inputs_salvage(struct inputs *inputs, struct input_trace *trace);
  *
  * Returns:   its path, or NULL and *@why_out. The caller frees either.
  */
-char *inputs_isolate(struct inputs *inputs, const struct input_trace *trace, const struct input_stream *stream,
-                     char **why_out);
+char *inputs_isolate(struct inputs *inputs, const struct input_trace *trace,
+                     const struct input_stream *stream, char **why_out);
 
 /** The stream's file as the user knows it. The caller frees it. */
 char *input_stream_path(const struct input_trace *trace, const struct input_stream *stream);

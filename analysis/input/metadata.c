@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 #define METADATA_MAGIC 0x75D11D57u
-#define METADATA_BYTES_MAX (256u << 20) /* a few hundred bytes an event class: a thousand times what is usual */
+#define METADATA_BYTES_MAX                                                                                   \
+    (256u << 20) /* a few hundred bytes an event class: a thousand times what is usual */
 #define RECORD_AGAIN "(record again, or use a backup copy of the file)"
 
 /* Fixed by CTF 1.8, 7.1: magic, UUID, checksum, content size, packet size, then five bytes. */
@@ -63,7 +64,8 @@ static char *unpack(GString *text, const uint8_t *bytes, size_t size_bytes)
     for (size_t offset = 0, packet_bytes; offset < size_bytes; offset += packet_bytes) {
         const char *why;
 
-        if (!append_packet(text, bytes + offset, size_bytes - offset, &packet_bytes, magic != METADATA_MAGIC, &why))
+        if (!append_packet(text, bytes + offset, size_bytes - offset, &packet_bytes, magic != METADATA_MAGIC,
+                           &why))
             return g_strdup_printf("metadata %s, which begins at byte %zu of %zu " RECORD_AGAIN, why, offset,
                                    size_bytes);
     }
@@ -148,7 +150,8 @@ static GHashTable *read_integer_types(const GString *text)
         unsigned size_bits = size ? atoi(size) : 0, align_bits = align ? atoi(align) : 1;
 
         if (!order)
-            g_hash_table_replace(types, g_match_info_fetch(match, 2), GUINT_TO_POINTER(size_bits << 16 | align_bits));
+            g_hash_table_replace(types, g_match_info_fetch(match, 2),
+                                 GUINT_TO_POINTER(size_bits << 16 | align_bits));
         g_string_free(body, TRUE);
         g_free(attributes);
         g_free(size);
@@ -187,7 +190,8 @@ static bool add_struct(struct packet_layout *layout, GHashTable *types, const ch
         bits = align_up(layout->header_bytes * 8, align_max);
         for (char **line = lines; *line && good; line++) {
             GString *declaration = g_string_new(g_strstrip(*line));
-            GMatchInfo *match = search("^(\\w+(?:[ \\t]+\\w+)*?)\\s+(\\w+)\\s*(?:\\[\\s*(\\d{1,4})\\s*\\])?$", declaration);
+            GMatchInfo *match =
+                search("^(\\w+(?:[ \\t]+\\w+)*?)\\s+(\\w+)\\s*(?:\\[\\s*(\\d{1,4})\\s*\\])?$", declaration);
 
             if (g_match_info_matches(match)) {
                 char *type = g_match_info_fetch(match, 1), *name = g_match_info_fetch(match, 2);
@@ -275,7 +279,8 @@ static bool read_layout(struct packet_layout *layout, const GString *text)
         if (field == PACKET_UUID)
             good = layout->fields[field].size_bytes == 16;
         else
-            good = is_integer(layout, field) || (field == PACKET_CPU_ID && layout->fields[field].size_bytes == 0);
+            good = is_integer(layout, field) ||
+                   (field == PACKET_CPU_ID && layout->fields[field].size_bytes == 0);
     }
     g_hash_table_unref(types);
     g_free(header);

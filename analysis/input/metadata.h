@@ -34,7 +34,8 @@ enum packet_field {
 struct packet_layout {
     bool known; /**< false: another tracer's layout; its packets cannot be walked */
     bool big_endian;
-    unsigned header_bytes; /**< of packet header and packet context together, at most PACKET_HEADER_BYTES_MAX */
+    unsigned
+        header_bytes; /**< of packet header and packet context together, at most PACKET_HEADER_BYTES_MAX */
     struct {
         unsigned offset_bytes;
         unsigned size_bytes; /**< 0: the trace has no such field */

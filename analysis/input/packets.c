@@ -32,7 +32,8 @@ static void decode(struct packet_header *header_out, const struct packet_layout 
         if (field == PACKET_UUID)
             header_out->uuid = at;
         else
-            header_out->values[field] = read_integer(at, layout->fields[field].size_bytes, layout->big_endian);
+            header_out->values[field] =
+                read_integer(at, layout->fields[field].size_bytes, layout->big_endian);
     }
 }
 
@@ -40,7 +41,8 @@ static void decode(struct packet_header *header_out, const struct packet_layout 
 static const char *check(const struct packet_header *header, const struct metadata *metadata, uint64_t offset,
                          uint64_t file_bytes)
 {
-    uint64_t content_bits = header->values[PACKET_CONTENT_SIZE], packet_bits = header->values[PACKET_PACKET_SIZE];
+    uint64_t content_bits = header->values[PACKET_CONTENT_SIZE],
+             packet_bits = header->values[PACKET_PACKET_SIZE];
 
     if (header->values[PACKET_MAGIC] != STREAM_MAGIC)
         return "a packet does not begin with the magic number";
@@ -75,7 +77,8 @@ static ssize_t read_at(int fd, uint8_t *bytes, size_t size_bytes, uint64_t offse
     return got;
 }
 
-static char *walk(struct stream_summary *summary, const struct metadata *metadata, int fd, uint64_t packets_max)
+static char *walk(struct stream_summary *summary, const struct metadata *metadata, int fd,
+                  uint64_t packets_max)
 {
     const struct packet_layout *layout = &metadata->layout;
     uint8_t bytes[PACKET_HEADER_BYTES_MAX];
@@ -146,7 +149,8 @@ int64_t packets_indexed(const char *path)
     return count;
 }
 
-static void compare_with_index(struct stream_summary *summary, const struct metadata *metadata, const char *path)
+static void compare_with_index(struct stream_summary *summary, const struct metadata *metadata,
+                               const char *path)
 {
     int64_t indexed = packets_indexed(path);
 

@@ -24,9 +24,9 @@ struct stream_summary {
      */
     uint64_t whole_bytes;
     uint64_t begin_cycles, end_cycles; /**< of the whole packets; meaningless when there is none */
-    uint64_t stream_class_id; /**< of the first packet whose header could be read, else 0 */
-    int64_t cpu_id;           /**< the same, else EVENT_UNKNOWN_ID */
-    const char *damage;       /**< NULL: the file is whole; else what is wrong behind whole_bytes */
+    uint64_t stream_class_id;          /**< of the first packet whose header could be read, else 0 */
+    int64_t cpu_id;                    /**< the same, else EVENT_UNKNOWN_ID */
+    const char *damage;                /**< NULL: the file is whole; else what is wrong behind whole_bytes */
 };
 
 /**

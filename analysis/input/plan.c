@@ -73,7 +73,8 @@ struct plan *plan_create(const bt_event_class *event_class)
     struct plan *plan = g_new0(struct plan, 1);
     const char *name = bt_event_class_get_name(event_class);
     const bt_stream_class *stream_class = bt_event_class_borrow_stream_class_const(event_class);
-    const bt_field_class *context = bt_stream_class_borrow_event_common_context_field_class_const(stream_class);
+    const bt_field_class *context =
+        bt_stream_class_borrow_event_common_context_field_class_const(stream_class);
     const bt_field_class *payload = bt_event_class_borrow_payload_field_class_const(event_class);
     const struct event_class *known;
 
@@ -111,7 +112,8 @@ int plan_event_id(const struct plan *plan)
 
 static inline union event_slot read_member(const bt_field *structure, struct step step)
 {
-    const bt_field *field = bt_field_structure_borrow_member_field_by_index_const(structure, step.member_index);
+    const bt_field *field =
+        bt_field_structure_borrow_member_field_by_index_const(structure, step.member_index);
     union event_slot slot = { .u = 0 };
 
     switch (step.reader) {

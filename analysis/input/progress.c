@@ -32,8 +32,10 @@ void progress_bar_show(struct progress_bar *bar, const struct feed_progress *pro
     seconds = (g_get_monotonic_time() - bar->begin_us) / (double)G_USEC_PER_SEC;
     if (seconds < 0.3)
         return; /* short work needs no bar */
-    if (progress->has_range && progress->end_ns > progress->begin_ns && progress->time_ns > progress->begin_ns)
-        share = MIN(1.0, (double)(progress->time_ns - progress->begin_ns) / (progress->end_ns - progress->begin_ns));
+    if (progress->has_range && progress->end_ns > progress->begin_ns &&
+        progress->time_ns > progress->begin_ns)
+        share = MIN(1.0, (double)(progress->time_ns - progress->begin_ns) /
+                             (progress->end_ns - progress->begin_ns));
     if (share > 0) {
         int full = (int)(share * BAR_COLUMNS);
 

@@ -19,7 +19,8 @@ static GPtrArray *group_folders(const GPtrArray *traces)
         for (unsigned j = i + 1; j < traces->len; j++) {
             const struct input_trace *other = g_ptr_array_index(traces, j);
 
-            if (taken[j] || first->alone || other->alone || !first->metadata.has_uuid || !other->metadata.has_uuid ||
+            if (taken[j] || first->alone || other->alone || !first->metadata.has_uuid ||
+                !other->metadata.has_uuid ||
                 memcmp(first->metadata.uuid, other->metadata.uuid, sizeof(first->metadata.uuid)) != 0)
                 continue;
             taken[j] = true;
@@ -139,8 +140,8 @@ static bool treat_faulty(struct inputs *inputs, const struct run_options *option
         g_ptr_array_add(traces, g_ptr_array_index(inputs->traces, i));
     for (unsigned i = 0; i < traces->len && !attempt_interrupted(); i++) {
         struct input_trace *trace = g_ptr_array_index(traces, i);
-        char *why = traces->len == 1 ? g_strdup(failure)
-                                     : probe(trace->read_folder, options->stall_seconds, NULL);
+        char *why =
+            traces->len == 1 ? g_strdup(failure) : probe(trace->read_folder, options->stall_seconds, NULL);
 
         if (why) {
             treat(inputs, trace, options, why);

@@ -28,7 +28,8 @@ char *salvage_link(const char *from, const char *to, const char *name)
     char *index_name = g_strdup_printf("index/%s.idx", name);
     char *source = g_build_filename(from, name, NULL), *copy = g_build_filename(to, name, NULL);
     char *source_index = g_build_filename(from, index_name, NULL);
-    char *copy_index = g_build_filename(to, index_name, NULL), *index_folder = g_build_filename(to, "index", NULL);
+    char *copy_index = g_build_filename(to, index_name, NULL),
+         *index_folder = g_build_filename(to, "index", NULL);
     char *why = link_file(source, copy);
 
     if (!why && g_file_test(source_index, G_FILE_TEST_IS_REGULAR)) {

@@ -12,7 +12,8 @@ static struct sink *get_sink(bt_self_component_sink *self)
     return bt_self_component_get_data(bt_self_component_sink_as_self_component(self));
 }
 
-bt_component_class_initialize_method_status sink_attach(bt_self_component_sink *self, const struct sink_owner *owner)
+bt_component_class_initialize_method_status sink_attach(bt_self_component_sink *self,
+                                                        const struct sink_owner *owner)
 {
     struct sink *sink;
     bt_self_component_add_port_status status = bt_self_component_sink_add_input_port(self, "in", NULL, NULL);
@@ -28,7 +29,8 @@ bt_component_class_initialize_method_status sink_attach(bt_self_component_sink *
     return BT_COMPONENT_CLASS_INITIALIZE_METHOD_STATUS_OK;
 }
 
-bt_component_class_sink_graph_is_configured_method_status sink_graph_is_configured(bt_self_component_sink *self)
+bt_component_class_sink_graph_is_configured_method_status
+sink_graph_is_configured(bt_self_component_sink *self)
 {
     struct sink *sink = get_sink(self);
     bt_self_component_port_input *port = bt_self_component_sink_borrow_input_port_by_index(self, 0);

@@ -27,10 +27,12 @@ struct sink_owner {
 };
 
 /** Give a new component its input port `in` and its owner. */
-bt_component_class_initialize_method_status sink_attach(bt_self_component_sink *self, const struct sink_owner *owner);
+bt_component_class_initialize_method_status sink_attach(bt_self_component_sink *self,
+                                                        const struct sink_owner *owner);
 
 /** Methods of the component class. */
-bt_component_class_sink_graph_is_configured_method_status sink_graph_is_configured(bt_self_component_sink *self);
+bt_component_class_sink_graph_is_configured_method_status
+sink_graph_is_configured(bt_self_component_sink *self);
 bt_component_class_sink_consume_method_status sink_consume(bt_self_component_sink *self);
 void sink_finalize(bt_self_component_sink *self);
 

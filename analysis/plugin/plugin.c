@@ -57,7 +57,8 @@ static bool on_end(void *data, bt_self_component_sink *self)
 
     if (!why)
         return true;
-    BT_CURRENT_THREAD_ERROR_APPEND_CAUSE_FROM_COMPONENT(bt_self_component_sink_as_self_component(self), "%s", why);
+    BT_CURRENT_THREAD_ERROR_APPEND_CAUSE_FROM_COMPONENT(bt_self_component_sink_as_self_component(self), "%s",
+                                                        why);
     g_free(why);
     return false;
 }
@@ -92,7 +93,8 @@ struct parameter_walk {
     char *why;
 };
 
-static bt_value_map_foreach_entry_const_func_status take_parameter(const char *name, const bt_value *value, void *data)
+static bt_value_map_foreach_entry_const_func_status take_parameter(const char *name, const bt_value *value,
+                                                                   void *data)
 {
     struct parameter_walk *walk = data;
     struct report_component *component = walk->component;
@@ -124,21 +126,23 @@ static bt_value_map_foreach_entry_const_func_status take_parameter(const char *n
                      : BT_VALUE_MAP_FOREACH_ENTRY_CONST_FUNC_STATUS_OK;
 }
 
-static bt_component_class_initialize_method_status initialize(bt_self_component_sink *self,
-                                                              bt_self_component_sink_configuration *configuration,
-                                                              const bt_value *params, void *data)
+static bt_component_class_initialize_method_status
+initialize(bt_self_component_sink *self, bt_self_component_sink_configuration *configuration,
+           const bt_value *params, void *data)
 {
     struct report_component *component = g_new0(struct report_component, 1);
     struct parameter_walk walk = { .component = component };
-    struct sink_owner owner = { .data = component, .batch = on_batch, .end = on_end, .finalize = on_finalize };
+    struct sink_owner owner = {
+        .data = component, .batch = on_batch, .end = on_end, .finalize = on_finalize
+    };
     bt_component_class_initialize_method_status status;
 
     analysis_options_init(&component->options);
     if (bt_value_map_foreach_entry_const(params, take_parameter, &walk) < 0 && !walk.why)
         walk.why = g_strdup("out of memory");
     if (walk.why) {
-        BT_CURRENT_THREAD_ERROR_APPEND_CAUSE_FROM_COMPONENT(bt_self_component_sink_as_self_component(self), "%s",
-                                                            walk.why);
+        BT_CURRENT_THREAD_ERROR_APPEND_CAUSE_FROM_COMPONENT(bt_self_component_sink_as_self_component(self),
+                                                            "%s", walk.why);
         g_free(walk.why);
         component_free(component);
         return BT_COMPONENT_CLASS_INITIALIZE_METHOD_STATUS_ERROR;

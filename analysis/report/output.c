@@ -43,7 +43,7 @@ int report_exit_status(const json_t *report, int status, enum report_severity fa
 
     if (status == 2)
         return status;
-    json_array_foreach(findings, index, finding) {
+    json_array_foreach (findings, index, finding) {
         const char *name = json_string_value(json_object_get(finding, "severity"));
         enum report_severity severity;
 
@@ -88,7 +88,8 @@ static char *write_file(const char *path, const char *text)
     if (good && !in_place)
         good = rename(temporary, path) == 0;
     if (!good)
-        why = g_strdup_printf("%s: cannot write the report: %s (choose another --output)", path, g_strerror(errno));
+        why = g_strdup_printf("%s: cannot write the report: %s (choose another --output)", path,
+                              g_strerror(errno));
     if (!good && !in_place && fd >= 0)
         (void)unlink(temporary);
     g_free(temporary);
@@ -103,7 +104,8 @@ char *report_write(const json_t *report, enum report_format format, const char *
     if (path)
         why = write_file(path, text);
     else if (!write_all(stdout, text))
-        why = g_strdup_printf("standard output: cannot write the report: %s (use --output=FILE)", g_strerror(errno));
+        why = g_strdup_printf("standard output: cannot write the report: %s (use --output=FILE)",
+                              g_strerror(errno));
     g_free(text);
     return why;
 }

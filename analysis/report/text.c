@@ -116,7 +116,7 @@ static size_t count_severity(const json_t *findings, const char *severity)
     size_t count = 0, index;
     json_t *finding;
 
-    json_array_foreach(findings, index, finding)
+    json_array_foreach (findings, index, finding)
         count += strcmp(text_of(finding, "severity"), severity) == 0;
     return count;
 }
@@ -128,8 +128,8 @@ static bool nothing_judged(const json_t *report, bool *foreign_out)
 
     *foreign_out = json_array_size(json_object_get(trace, "recorded_sets")) == 0;
     return json_array_size(json_object_get(report, "findings")) == 0 &&
-           json_array_size(json_object_get(report, "inconclusive")) == 0 && has_number(trace, "known_event_count") &&
-           number_of(trace, "known_event_count") == 0;
+           json_array_size(json_object_get(report, "inconclusive")) == 0 &&
+           has_number(trace, "known_event_count") && number_of(trace, "known_event_count") == 0;
 }
 
 static void write_verdict(struct writer *writer, const json_t *report)
@@ -147,31 +147,35 @@ static void write_verdict(struct writer *writer, const json_t *report)
         g_string_append_printf(writer->text, "%sINTERRUPTED%s: this report is partial.\n", style->warning,
                                style->reset);
     if (nothing && foreign)
-        g_string_append_printf(writer->text,
-                               "%sNOTHING TO JUDGE%s: this is not a recording of vblkd: no event of a known kind.\n",
-                               style->warning, style->reset);
+        g_string_append_printf(
+            writer->text,
+            "%sNOTHING TO JUDGE%s: this is not a recording of vblkd: no event of a known kind.\n",
+            style->warning, style->reset);
     else if (json_is_true(json_object_get(report, "all_skipped")))
-        g_string_append_printf(writer->text,
-                               "%sNOTHING WAS CHECKED%s: every relevant set is missing from this recording. Record "
-                               "again with more sets\n(vblkscope record --events=all).\n",
-                               style->error, style->reset);
+        g_string_append_printf(
+            writer->text,
+            "%sNOTHING WAS CHECKED%s: every relevant set is missing from this recording. Record "
+            "again with more sets\n(vblkscope record --events=all).\n",
+            style->error, style->reset);
     else if (errors + warnings > 0)
         g_string_append_printf(writer->text, "%sVERDICT: %s%s%s.%s\n", errors ? style->error : style->warning,
                                errors ? error_text : "", errors && warnings ? ", " : "",
                                warnings ? warning_text : "", style->reset);
     else if (nothing)
-        g_string_append_printf(writer->text,
-                               "%sNOTHING TO JUDGE%s: no event was recorded. Record while vblkd runs (vblkscope "
-                               "record).\n",
-                               style->warning, style->reset);
+        g_string_append_printf(
+            writer->text,
+            "%sNOTHING TO JUDGE%s: no event was recorded. Record while vblkd runs (vblkscope "
+            "record).\n",
+            style->warning, style->reset);
     else if (unsure > 0)
         g_string_append_printf(writer->text, "%sCANNOT TELL%s: nothing found, but %s could not decide.\n",
                                style->warning, style->reset, unsure_text);
     else
-        g_string_append_printf(writer->text,
-                               "%sVERDICT: nothing found.%s The device followed its rules as far as was recorded; "
-                               "look next at the disk\nbehind it and at the guest.\n",
-                               style->good, style->reset);
+        g_string_append_printf(
+            writer->text,
+            "%sVERDICT: nothing found.%s The device followed its rules as far as was recorded; "
+            "look next at the disk\nbehind it and at the guest.\n",
+            style->good, style->reset);
     g_free(error_text);
     g_free(warning_text);
     g_free(unsure_text);
@@ -183,7 +187,7 @@ static void write_subject(struct writer *writer, const json_t *subject)
     const char *key;
     json_t *value;
 
-    json_object_foreach((json_t *)subject, key, value) {
+    json_object_foreach ((json_t *)subject, key, value) {
         if (json_is_null(value))
             continue;
         if (line->len > 0)
@@ -231,12 +235,13 @@ static void write_finding(struct writer *writer, const json_t *finding)
     if (*text_of(finding, "cause"))
         write_line(writer, "cause:", text_of(finding, "cause"));
     write_period(writer, finding);
-    json_array_foreach(evidence, index, item) {
+    json_array_foreach (evidence, index, item) {
         char *offset = format_offset(writer, number_of(item, "time_ns"));
         char *line = g_strdup_printf("%-14s %-28s %s", offset, text_of(item, "event"), text_of(item, "text"));
 
         if (index == 0)
-            g_string_append_printf(writer->text, "  %sevidence:%s\n", writer->style->faint, writer->style->reset);
+            g_string_append_printf(writer->text, "  %sevidence:%s\n", writer->style->faint,
+                                   writer->style->reset);
         g_string_append(writer->text, "    ");
         write_wrapped(writer, line, 48, 4);
         g_free(offset);
@@ -256,10 +261,11 @@ static void write_inconclusive(struct writer *writer, const json_t *entries)
     size_t index;
     json_t *entry;
 
-    json_array_foreach(entries, index, entry) {
+    json_array_foreach (entries, index, entry) {
         char *begin = format_offset(writer, number_of(entry, "begin_ns"));
         char *end = format_offset(writer, number_of(entry, "end_ns"));
-        char *line = g_strdup_printf("%s: %s (%s to %s)", text_of(entry, "id"), text_of(entry, "reason"), begin, end);
+        char *line =
+            g_strdup_printf("%s: %s (%s to %s)", text_of(entry, "id"), text_of(entry, "reason"), begin, end);
 
         if (index == 0)
             write_heading(writer, "Cannot tell");
@@ -279,7 +285,7 @@ static void write_skipped(struct writer *writer, const json_t *entries)
     size_t index;
     json_t *entry;
 
-    json_array_foreach(entries, index, entry) {
+    json_array_foreach (entries, index, entry) {
         const char *reason = text_of(entry, "reason");
         GString *ids = g_hash_table_lookup(by_reason, reason);
 
@@ -310,7 +316,8 @@ static void write_stream_entry(struct writer *writer, const json_t *entry, const
 {
     const char *path = *text_of(entry, "stream") ? text_of(entry, "stream") : "an unnamed stream";
     char *begin = format_offset(writer, number_of(entry, "begin_ns"));
-    char *end = has_number(entry, "end_ns") ? format_offset(writer, number_of(entry, "end_ns")) : g_strdup("the end");
+    char *end =
+        has_number(entry, "end_ns") ? format_offset(writer, number_of(entry, "end_ns")) : g_strdup("the end");
     char *line = g_strdup_printf("%s: %s from %s to %s", path, what, begin, end);
 
     g_string_append(writer->text, "  ");
@@ -322,7 +329,8 @@ static void write_stream_entry(struct writer *writer, const json_t *entry, const
 
 static void write_losses(struct writer *writer, const json_t *trace)
 {
-    const json_t *lost = json_object_get(trace, "lost_intervals"), *cut = json_object_get(trace, "cut_streams");
+    const json_t *lost = json_object_get(trace, "lost_intervals"),
+                 *cut = json_object_get(trace, "cut_streams");
     const json_t *unreadable = json_object_get(trace, "unreadable");
     size_t index;
     json_t *entry;
@@ -330,16 +338,16 @@ static void write_losses(struct writer *writer, const json_t *trace)
     if (json_array_size(lost) + json_array_size(cut) + json_array_size(unreadable) == 0)
         return;
     write_heading(writer, "Not seen");
-    json_array_foreach(unreadable, index, entry) {
+    json_array_foreach (unreadable, index, entry) {
         char *line = g_strdup_printf("%s: unreadable: %s", text_of(entry, "path"), text_of(entry, "reason"));
 
         g_string_append(writer->text, "  ");
         write_wrapped(writer, line, 4, 2);
         g_free(line);
     }
-    json_array_foreach(cut, index, entry)
+    json_array_foreach (cut, index, entry)
         write_stream_entry(writer, entry, "damaged, read up to its last whole packet, events lost");
-    json_array_foreach(lost, index, entry)
+    json_array_foreach (lost, index, entry)
         write_stream_entry(writer, entry, "the tracer discarded events");
 }
 
@@ -349,7 +357,7 @@ static void write_process(struct writer *writer, const json_t *process)
     const char *key;
     json_t *value;
 
-    json_object_foreach((json_t *)process, key, value) {
+    json_object_foreach ((json_t *)process, key, value) {
         bool is_time = g_str_has_suffix(key, "_ns");
 
         if (json_is_null(value) || (json_is_string(value) && !*json_string_value(value)))
@@ -375,16 +383,17 @@ static void write_environment(struct writer *writer, const json_t *trace)
 {
     char *begin = format_time(writer->begin_ns);
     char *duration = format_duration(number_of(trace, "end_ns") - writer->begin_ns);
-    char *line = g_strdup_printf("%" PRId64 " events in %s from %s", number_of(trace, "event_count"), duration, begin);
+    char *line =
+        g_strdup_printf("%" PRId64 " events in %s from %s", number_of(trace, "event_count"), duration, begin);
     size_t index;
     json_t *entry;
 
     write_heading(writer, "Recording");
-    json_array_foreach(json_object_get(trace, "paths"), index, entry)
+    json_array_foreach (json_object_get(trace, "paths"), index, entry)
         write_line(writer, "trace:", json_string_value(entry) ? json_string_value(entry) : "");
     if (has_number(trace, "begin_ns"))
         write_line(writer, "holds:", line);
-    json_array_foreach(json_object_get(trace, "processes"), index, entry)
+    json_array_foreach (json_object_get(trace, "processes"), index, entry)
         write_process(writer, entry);
     g_free(line);
     g_free(begin);
@@ -403,7 +412,7 @@ char *report_text(const json_t *report, bool colours)
     json_t *finding;
 
     write_verdict(&writer, report);
-    json_array_foreach(json_object_get(report, "findings"), index, finding)
+    json_array_foreach (json_object_get(report, "findings"), index, finding)
         write_finding(&writer, finding);
     write_inconclusive(&writer, json_object_get(report, "inconclusive"));
     write_skipped(&writer, json_object_get(report, "skipped"));

@@ -78,6 +78,19 @@ def test_unwritable_output(folder):
         expect(process.returncode == 1 and b"standard output" in process.stderr, process.stderr)
 
 
+def test_reader_that_goes_away_leaves_nothing_behind(folder):
+    build(folder / "t", HEALTHY + "!cut cpu0 -10\n!packet cpu0 3.2\n!cut cpu0 -4000\n")
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = subprocess.run([VBLKSCOPE, "analyze", folder / "t"], stdout=writing, stderr=subprocess.PIPE,
+                             timeout=DEADLINE_S, env=dict(os.environ, TMPDIR=str(scratch)))
+    os.close(writing)
+    expect(process.returncode == 1 and b"Broken pipe" in process.stderr, (process.returncode, process.stderr))
+    expect(list(scratch.iterdir()) == [], "the copy is gone")
+
+
 def test_fail_on(folder):
     build(folder / "t", BROKEN_QUEUE)
     build(folder / "lossy", "!discard cpu1 2.5 2.6\n" + HEALTHY)

@@ -31,7 +31,9 @@ static void test_knows_no_other_name(void **state)
 static void test_fields_stand_in_the_order_of_the_struct(void **state)
 {
     const struct event_class *attach = &event_classes[EVENT_rt_loop_fd_attach];
-    union event_fields fields = { .slots = { { .u = 1 }, { .u = 2 }, { .i = -3 }, { .u = 4 }, { .u = 5 }, { .u = 6 } } };
+    union event_fields fields = {
+        .slots = { { .u = 1 }, { .u = 2 }, { .i = -3 }, { .u = 4 }, { .u = 5 }, { .u = 6 } }
+    };
 
     assert_int_equal(attach->field_count, 6);
     assert_int_equal(attach->set, SET_CORE);

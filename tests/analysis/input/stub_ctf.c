@@ -12,9 +12,9 @@ static void say(const char *what)
     fflush(stderr);
 }
 
-static bt_component_class_initialize_method_status initialize(bt_self_component_source *self,
-                                                              bt_self_component_source_configuration *configuration,
-                                                              const bt_value *params, void *data)
+static bt_component_class_initialize_method_status
+initialize(bt_self_component_source *self, bt_self_component_source_configuration *configuration,
+           const bt_value *params, void *data)
 {
     const bt_value *inputs = bt_value_map_borrow_entry_value_const(params, "inputs");
 
@@ -36,8 +36,8 @@ static bt_component_class_initialize_method_status initialize(bt_self_component_
     return BT_COMPONENT_CLASS_INITIALIZE_METHOD_STATUS_OK;
 }
 
-static bt_message_iterator_class_next_method_status next(bt_self_message_iterator *self, bt_message_array_const messages,
-                                                         uint64_t capacity, uint64_t *count)
+static bt_message_iterator_class_next_method_status
+next(bt_self_message_iterator *self, bt_message_array_const messages, uint64_t capacity, uint64_t *count)
 {
     static int said;
 

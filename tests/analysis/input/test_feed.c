@@ -31,15 +31,16 @@ unsigned analysis_add_trace(struct analysis *analysis, const struct analysis_tra
 {
     char *name = g_path_get_basename(trace->path);
 
-    g_string_append_printf(notes, "trace %u %s host %s process %s %d clock %s\n", trace_count, name, trace->hostname,
-                           trace->procname ? trace->procname : "-", (int)trace->vpid,
+    g_string_append_printf(notes, "trace %u %s host %s process %s %d clock %s\n", trace_count, name,
+                           trace->hostname, trace->procname ? trace->procname : "-", (int)trace->vpid,
                            trace->clock_uuid ? trace->clock_uuid : "-");
     memcpy(declared[trace_count], trace->declared, sizeof(declared[0]));
     g_free(name);
     return trace_count++;
 }
 
-unsigned analysis_add_stream(struct analysis *analysis, unsigned trace_index, const struct analysis_stream *stream)
+unsigned analysis_add_stream(struct analysis *analysis, unsigned trace_index,
+                             const struct analysis_stream *stream)
 {
     char *name = g_path_get_basename(stream->path);
 
@@ -71,8 +72,8 @@ void analysis_unknown_event(struct analysis *analysis, unsigned stream_index, in
     g_string_append_printf(notes, "%.9f s%u unknown\n", (time_ns - EPOCH_NS) / 1e9, stream_index);
 }
 
-void analysis_loss(struct analysis *analysis, unsigned stream_index, enum analysis_loss kind, int64_t begin_ns,
-                   int64_t end_ns)
+void analysis_loss(struct analysis *analysis, unsigned stream_index, enum analysis_loss kind,
+                   int64_t begin_ns, int64_t end_ns)
 {
     static const char *const kinds[] = { "events", "packets", "cut" };
 
@@ -160,10 +161,11 @@ static void assert_notes(const char *expected)
 
 static void test_decodes_every_kind_of_field(void **state)
 {
-    read_events("1.000000001 cpu0 vtid=7 rt_loop:fd_attach loop_id=4294967295 handler_id=18446744073709551615 fd=-1 "
-                "role=completion device_id=2 queue_index=65535\n"
-                "2 cpu0 vtid=8 vpid=9 rt_process:info version=\"1 x\" max_map_count=65530 faults=a,b\n"
-                "3 cpu1 rt_loop:wait_begin loop_id=1 timeout_ns=-9223372036854775808\n");
+    read_events(
+        "1.000000001 cpu0 vtid=7 rt_loop:fd_attach loop_id=4294967295 handler_id=18446744073709551615 fd=-1 "
+        "role=completion device_id=2 queue_index=65535\n"
+        "2 cpu0 vtid=8 vpid=9 rt_process:info version=\"1 x\" max_map_count=65530 faults=a,b\n"
+        "3 cpu1 rt_loop:wait_begin loop_id=1 timeout_ns=-9223372036854775808\n");
     assert_notes("trace 0 t host testhost process - -1 clock " CLOCK "\n"
                  "stream 0 of 0 class 0 cpu 0 channel0_0\n"
                  "1.000000001 s0 p1000 t7 rt_loop:fd_attach 4294967295 18446744073709551615 -1 5 2 65535\n"
@@ -174,9 +176,10 @@ static void test_decodes_every_kind_of_field(void **state)
 
 static void test_merges_streams_in_time(void **state)
 {
-    struct feed_progress progress = read_events("4 cpu0 rt_loop:work_run loop_id=4\n1 cpu1 rt_loop:work_run loop_id=1\n"
-                                                "3 cpu1 rt_loop:work_run loop_id=3\n2 cpu0 rt_loop:work_run loop_id=2\n"
-                                                "!begin 0.5\n!end 8\n");
+    struct feed_progress progress =
+        read_events("4 cpu0 rt_loop:work_run loop_id=4\n1 cpu1 rt_loop:work_run loop_id=1\n"
+                    "3 cpu1 rt_loop:work_run loop_id=3\n2 cpu0 rt_loop:work_run loop_id=2\n"
+                    "!begin 0.5\n!end 8\n");
     const char *at = strstr(notes->str, "1.0");
 
     assert_string_equal(at, "1.000000000 s1 p1000 t1000 rt_loop:work_run 1 0\n"
@@ -252,8 +255,9 @@ static void test_discarded_events_have_their_interval(void **state)
 
 static void test_cut_stream_is_lost_from_its_last_whole_packet(void **state)
 {
-    read_events("!packet cpu1 2\n!packet cpu1 4\n1 cpu1 rt_loop:destroy loop_id=1\n3 cpu1 rt_loop:destroy loop_id=2\n"
-                "5 cpu1 rt_loop:destroy loop_id=3\n8 cpu0 rt_loop:destroy loop_id=4\n!cut cpu1 -4090\n");
+    read_events(
+        "!packet cpu1 2\n!packet cpu1 4\n1 cpu1 rt_loop:destroy loop_id=1\n3 cpu1 rt_loop:destroy loop_id=2\n"
+        "5 cpu1 rt_loop:destroy loop_id=3\n8 cpu0 rt_loop:destroy loop_id=4\n!cut cpu1 -4090\n");
     assert_non_null(strstr(notes->str, "rt_loop:destroy 2\n"));
     assert_null(strstr(notes->str, "rt_loop:destroy 3\n"));
     assert_non_null(strstr(notes->str, "lost cut s1 4.000000000\n"));
@@ -271,12 +275,15 @@ static void test_chunks_of_one_recording_are_one_trace(void **state)
 {
     char *folder = folder_make();
 
-    folder_build_trace(folder, "b", "!trace uuid=00112233-4455-6677-8899-aabbccddeeff\n"
-                                    "1 cpu0 rt_loop:destroy loop_id=1\n!begin 0\n!end 2\n");
-    folder_build_trace(folder, "a", "!trace uuid=00112233-4455-6677-8899-aabbccddeeff\n"
-                                    "3 cpu0 rt_loop:destroy loop_id=2\n!begin 2\n!end 4\n");
+    folder_build_trace(folder, "rec/b",
+                       "!trace uuid=00112233-4455-6677-8899-aabbccddeeff\n"
+                       "1 cpu0 rt_loop:destroy loop_id=1\n!begin 0\n!end 2\n");
+    folder_build_trace(folder, "rec/a",
+                       "!trace uuid=00112233-4455-6677-8899-aabbccddeeff\n"
+                       "3 cpu0 rt_loop:destroy loop_id=2\n!begin 2\n!end 4\n");
     read_folder(folder);
     assert_int_equal(trace_count, 1);
+    assert_true(g_str_has_prefix(notes->str, "trace 0 rec host"));
     assert_int_equal(stream_count, 1);
     assert_true(strstr(notes->str, "rt_loop:destroy 1\n") < strstr(notes->str, "rt_loop:destroy 2\n"));
     assert_null(strstr(notes->str, "lost"));

@@ -17,9 +17,10 @@
 
 #define PACKET_BYTES 4096
 
-static const char events[] = "!packet cpu0 2\n!packet cpu1 2\n!packet cpu1 4\n!cpus 3\n"
-                             "1 cpu0 rt_loop:wait_begin loop_id=1\n3 cpu0 rt_loop:wait_end loop_id=1\n"
-                             "1 cpu1 rt_loop:wait_begin loop_id=2\n3 cpu1 rt_loop:wait_end loop_id=2\n!end 6\n";
+static const char events[] =
+    "!packet cpu0 2\n!packet cpu1 2\n!packet cpu1 4\n!cpus 3\n"
+    "1 cpu0 rt_loop:wait_begin loop_id=1\n3 cpu0 rt_loop:wait_end loop_id=1\n"
+    "1 cpu1 rt_loop:wait_begin loop_id=2\n3 cpu1 rt_loop:wait_end loop_id=2\n!end 6\n";
 
 static struct inputs *prepare(const char *folder)
 {

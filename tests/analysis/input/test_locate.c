@@ -66,7 +66,8 @@ static void test_finds_traces_at_and_below(void **state)
 
 static void test_keeps_each_folder_once(void **state)
 {
-    char *top = folder_make(), *real = g_build_filename(top, "a", NULL), *link = g_build_filename(top, "link", NULL);
+    char *top = folder_make(), *real = g_build_filename(top, "a", NULL),
+         *link = g_build_filename(top, "link", NULL);
     GPtrArray *folders = locate_create();
 
     folder_write(top, "a/metadata", "", 0);

@@ -163,9 +163,11 @@ static void test_honours_alignment_and_byte_order(void **state)
         "/* CTF 1.8 */ typealias integer { size = 32; align = 32; } := uint32_t;\n"
         "typealias integer { size = 8; align = 8; } := uint8_t;\n"
         "typealias integer { size = 64; align = 64; } := u64;\n"
-        "trace { byte_order = be; /* } */ packet.header := struct { uint32_t magic; uint8_t uuid[16]; uint8_t stream_id; }; };\n"
+        "trace { byte_order = be; /* } */ packet.header := struct { uint32_t magic; uint8_t uuid[16]; "
+        "uint8_t stream_id; }; };\n"
         "struct ctx { u64 timestamp_begin; u64 timestamp_end; uint32_t content_size; u64 packet_size; };\n"
-        "stream { id = 0; packet.context := struct ctx; };\nstream { id = 1; packet.context := struct ctx; };\n");
+        "stream { id = 0; packet.context := struct ctx; };\nstream { id = 1; packet.context := struct ctx; "
+        "};\n");
 
     assert_true(metadata.layout.known);
     assert_true(metadata.layout.big_endian);
@@ -179,22 +181,28 @@ static void test_honours_alignment_and_byte_order(void **state)
 
 static void test_refuses_different_contexts(void **state)
 {
-    assert_false(parse_text("/* CTF 1.8 */ typealias integer { size = 32; align = 8; } := u;\n"
-                            "typealias integer { size = 8; align = 8; } := b;\n"
-                            "trace { byte_order = le; packet.header := struct { u magic; b uuid[16]; u stream_id; }; };\n"
-                            "stream { packet.context := struct { u timestamp_begin; u timestamp_end; u content_size; u "
-                            "packet_size; }; };\n"
-                            "stream { packet.context := struct { u content_size; u packet_size; }; };\n")
-                     .layout.known);
+    assert_false(
+        parse_text(
+            "/* CTF 1.8 */ typealias integer { size = 32; align = 8; } := u;\n"
+            "typealias integer { size = 8; align = 8; } := b;\n"
+            "trace { byte_order = le; packet.header := struct { u magic; b uuid[16]; u stream_id; }; };\n"
+            "stream { packet.context := struct { u timestamp_begin; u timestamp_end; u content_size; u "
+            "packet_size; }; };\n"
+            "stream { packet.context := struct { u content_size; u packet_size; }; };\n")
+            .layout.known);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads_text_and_packets),       cmocka_unit_test(test_refuses_packets_cut_anywhere),
-        cmocka_unit_test(test_refuses_damaged_packet_headers), cmocka_unit_test(test_refuses_ctf2),
-        cmocka_unit_test(test_leaves_other_layouts_alone),   cmocka_unit_test(test_honours_alignment_and_byte_order),
-        cmocka_unit_test(test_refuses_different_contexts),   cmocka_unit_test(test_refuses_text_without_a_trace),
+        cmocka_unit_test(test_reads_text_and_packets),
+        cmocka_unit_test(test_refuses_packets_cut_anywhere),
+        cmocka_unit_test(test_refuses_damaged_packet_headers),
+        cmocka_unit_test(test_refuses_ctf2),
+        cmocka_unit_test(test_leaves_other_layouts_alone),
+        cmocka_unit_test(test_honours_alignment_and_byte_order),
+        cmocka_unit_test(test_refuses_different_contexts),
+        cmocka_unit_test(test_refuses_text_without_a_trace),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -135,8 +135,10 @@ static void test_stops_at_damaged_headers(void **state)
 
 static void test_sizes_cannot_lead_astray(void **state)
 {
-    static const uint64_t sizes[][2] = { { 0, 0 }, { HEADER_BYTES * 8 - 8, PACKET_BYTES * 8 },
-                                         { HEADER_BYTES * 8, UINT64_MAX - 7 }, { UINT64_MAX, UINT64_MAX },
+    static const uint64_t sizes[][2] = { { 0, 0 },
+                                         { HEADER_BYTES * 8 - 8, PACKET_BYTES * 8 },
+                                         { HEADER_BYTES * 8, UINT64_MAX - 7 },
+                                         { UINT64_MAX, UINT64_MAX },
                                          { HEADER_BYTES * 8, PACKET_BYTES * 8 + 1 } };
     struct fixture *f = *state;
 

@@ -42,7 +42,9 @@ static bool has_input(int fd)
 
 static void test_terminal_sees_share_and_count(void **state)
 {
-    struct feed_progress progress = { .event_count = 1234, .time_ns = 150, .has_range = true, .begin_ns = 100, .end_ns = 200 };
+    struct feed_progress progress = {
+        .event_count = 1234, .time_ns = 150, .has_range = true, .begin_ns = 100, .end_ns = 200
+    };
     gint64 deadline_us = g_get_monotonic_time() + 10 * G_USEC_PER_SEC;
     struct progress_bar *bar;
     char text[1024] = "";

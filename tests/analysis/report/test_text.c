@@ -14,10 +14,11 @@
 
 #include "report/text.h"
 
-#define TRACE "'trace': {'paths': ['rec'], 'begin_ns': 1700000000000000000, 'end_ns': 1700000002500000000, " \
-              "'event_count': 7, 'known_event_count': %d, 'recorded_sets': [%s], 'interrupted': %s, " \
-              "'lost_intervals': [], 'cut_streams': [], 'unreadable': [], 'processes': [{'pid': 5, 'name': 'vblkd', " \
-              "'begin_ns': 1700000000000000000, 'version': '', 'faults': 'skip-interrupt'}]}"
+#define TRACE                                                                                                \
+    "'trace': {'paths': ['rec'], 'begin_ns': 1700000000000000000, 'end_ns': 1700000002500000000, "           \
+    "'event_count': 7, 'known_event_count': %d, 'recorded_sets': [%s], 'interrupted': %s, "                  \
+    "'lost_intervals': [], 'cut_streams': [], 'unreadable': [], 'processes': [{'pid': 5, 'name': 'vblkd', "  \
+    "'begin_ns': 1700000000000000000, 'version': '', 'faults': 'skip-interrupt'}]}"
 
 static char *render(const char *members, int known, const char *sets, bool interrupted, bool colours)
 {
@@ -52,11 +53,12 @@ static void assert_says(const char *text, const char *part)
         fail_msg("the text does not say '%s':\n%s", part, text);
 }
 
-#define FINDING "'findings': [{'id': 'stale-fd', 'severity': 'error', 'summary': 'A handler stays.', " \
-                "'begin_ns': 1700000001000000000, 'end_ns': 1700000002000000000, 'count': 12, " \
-                "'subject': {'loop': 'main', 'fd': 31, 'class_name': null}, 'cause': 'nested-drain', " \
-                "'evidence': [{'time_ns': 1700000001000000000, 'event': 'rt_loop:fd_attach', 'text': 'attached'}], " \
-                "'advice': 'Detach it.'}]"
+#define FINDING                                                                                              \
+    "'findings': [{'id': 'stale-fd', 'severity': 'error', 'summary': 'A handler stays.', "                   \
+    "'begin_ns': 1700000001000000000, 'end_ns': 1700000002000000000, 'count': 12, "                          \
+    "'subject': {'loop': 'main', 'fd': 31, 'class_name': null}, 'cause': 'nested-drain', "                   \
+    "'evidence': [{'time_ns': 1700000001000000000, 'event': 'rt_loop:fd_attach', 'text': 'attached'}], "     \
+    "'advice': 'Detach it.'}]"
 #define NO_FINDINGS "'findings': []"
 #define REST ", 'skipped': [], 'inconclusive': []"
 
@@ -88,10 +90,11 @@ static void test_nothing_found(void **state)
 
 static void test_missing_sets_come_first(void **state)
 {
-    char *text = render("'all_skipped': true, " NO_FINDINGS
-                        ", 'skipped': [{'id': 'a', 'reason': 'set loop not recorded'}, {'id': 'b', 'reason': 'set loop "
-                        "not recorded'}], 'inconclusive': []",
-                        7, "'core'", false, false);
+    char *text = render(
+        "'all_skipped': true, " NO_FINDINGS
+        ", 'skipped': [{'id': 'a', 'reason': 'set loop not recorded'}, {'id': 'b', 'reason': 'set loop "
+        "not recorded'}], 'inconclusive': []",
+        7, "'core'", false, false);
 
     assert_begins(text, "NOTHING WAS CHECKED: every relevant set is missing");
     assert_says(text, "set loop not recorded: a, b\n");
@@ -111,9 +114,10 @@ static void test_nothing_to_judge(void **state)
 
 static void test_cannot_tell(void **state)
 {
-    char *text = render(NO_FINDINGS ", 'skipped': [], 'inconclusive': [{'id': 'stale-fd', 'reason': 'lost events', "
-                                    "'begin_ns': 1700000001000000000, 'end_ns': 1700000002000000000}]",
-                        7, "'core'", false, false);
+    char *text =
+        render(NO_FINDINGS ", 'skipped': [], 'inconclusive': [{'id': 'stale-fd', 'reason': 'lost events', "
+                           "'begin_ns': 1700000001000000000, 'end_ns': 1700000002000000000}]",
+               7, "'core'", false, false);
 
     assert_begins(text, "CANNOT TELL: nothing found, but 1 check could not decide.");
     assert_says(text, "stale-fd: lost events (+1.000000 s to +2.000000 s)");
@@ -149,10 +153,14 @@ static void test_survives_a_report_without_anything(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_finding_is_told_with_all_it_has), cmocka_unit_test(test_nothing_found),
-        cmocka_unit_test(test_missing_sets_come_first),         cmocka_unit_test(test_nothing_to_judge),
-        cmocka_unit_test(test_cannot_tell),                     cmocka_unit_test(test_partial_report_says_so_first),
-        cmocka_unit_test(test_colours_on_demand),               cmocka_unit_test(test_survives_a_report_without_anything),
+        cmocka_unit_test(test_finding_is_told_with_all_it_has),
+        cmocka_unit_test(test_nothing_found),
+        cmocka_unit_test(test_missing_sets_come_first),
+        cmocka_unit_test(test_nothing_to_judge),
+        cmocka_unit_test(test_cannot_tell),
+        cmocka_unit_test(test_partial_report_says_so_first),
+        cmocka_unit_test(test_colours_on_demand),
+        cmocka_unit_test(test_survives_a_report_without_anything),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
