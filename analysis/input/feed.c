@@ -209,31 +209,11 @@ static bool same_uuid(const bt_trace *trace, const struct input_trace *expected)
            memcmp(uuid, expected->metadata.uuid, sizeof(expected->metadata.uuid)) == 0;
 }
 
-/* The folder that the user knows; for the chunks of a rotated recording the one above them all. */
-static char *known_folder(const struct feed *feed, const bt_trace *trace, const char *stream_path)
-{
-    const struct input_trace *first = expected_at(feed, stream_path);
-    char *folder = first         ? g_strdup(first->folder)
-                   : stream_path ? g_path_get_dirname(stream_path)
-                                 : g_strdup("");
-
-    for (unsigned i = 0; first && !first->alone && i < feed->expected->len; i++) {
-        const struct input_trace *other = g_ptr_array_index(feed->expected, i);
-
-        while (!other->alone && same_uuid(trace, other) && strchr(folder, '/') &&
-               !(g_str_has_prefix(other->folder, folder) && strchr("/", other->folder[strlen(folder)]))) {
-            char *above = g_path_get_dirname(folder);
-
-            g_free(folder);
-            folder = above;
-        }
-    }
-    return folder;
-}
-
 static void add_trace(struct feed *feed, struct feed_trace *trace, const bt_stream *stream)
 {
-    char *folder = known_folder(feed, trace->trace, bt_stream_get_name(stream));
+    const char *path = bt_stream_get_name(stream);
+    const struct input_trace *expected = expected_at(feed, path);
+    char *folder = expected ? g_strdup(expected->folder) : path ? g_path_get_dirname(path) : g_strdup("");
     const char *scheme = environment_text(trace->trace, "tracer_buffering_scheme");
     bool per_process = scheme && strcmp(scheme, "pid") == 0;
     char *clock_uuid = trace->clock ? format_uuid(bt_clock_class_get_uuid(trace->clock)) : NULL;

@@ -283,7 +283,7 @@ static void test_chunks_of_one_recording_are_one_trace(void **state)
                        "3 cpu0 rt_loop:destroy loop_id=2\n!begin 2\n!end 4\n");
     read_folder(folder);
     assert_int_equal(trace_count, 1);
-    assert_true(g_str_has_prefix(notes->str, "trace 0 rec host"));
+    assert_true(g_str_has_prefix(notes->str, "trace 0 b host")); /* the first chunk in time */
     assert_int_equal(stream_count, 1);
     assert_true(strstr(notes->str, "rt_loop:destroy 1\n") < strstr(notes->str, "rt_loop:destroy 2\n"));
     assert_null(strstr(notes->str, "lost"));
