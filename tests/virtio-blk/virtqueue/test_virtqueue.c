@@ -686,6 +686,23 @@ static void a_head_in_use_cannot_come_again(void **state)
     guest_deinit(&guest);
 }
 
+static void a_discarded_chain_breaks_the_queue(void **state)
+{
+    struct guest guest;
+    guest_init(&guest, 16, 0, 0);
+    for (unsigned i = 0; i < 2; i++) {
+        guest_desc(&guest, i, GUEST_DATA, 1, 0, 0);
+        guest_offer(&guest, (uint16_t)i);
+    }
+    struct vblk_element *kept = pop_one(&guest), *dropped = pop_one(&guest);
+    vblk_virtqueue_discard(guest.vq, dropped);
+    assert_broken(&guest, "before");
+    vblk_virtqueue_push(guest.vq, kept, 0);
+    assert_int_equal(guest_used_index(&guest), 1);
+    assert_int_equal(guest_used_head(&guest, 0), 0);
+    guest_deinit(&guest); /* which asserts that none is out */
+}
+
 static struct sigaction ours;
 
 static void truncated_memory_breaks_the_queue(void **state)
@@ -771,6 +788,7 @@ int main(void)
         cmocka_unit_test(hostile_drivers_are_found_out),
         cmocka_unit_test(a_chain_of_4_gib_is_refused),
         cmocka_unit_test(a_head_in_use_cannot_come_again),
+        cmocka_unit_test(a_discarded_chain_breaks_the_queue),
         cmocka_unit_test(truncated_memory_breaks_the_queue),
         cmocka_unit_test(rings_that_cannot_be_are_refused),
     };
