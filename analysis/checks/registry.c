@@ -6,6 +6,7 @@
 /* One line a check, in the order of the contract; a check for two findings stands at the first. */
 extern const struct check_class check_stale_fd;
 extern const struct check_class check_unread_fd;
+extern const struct check_class check_deaf_queue;
 extern const struct check_class check_wakeup;
 extern const struct check_class check_drain_order;
 extern const struct check_class check_vma;
@@ -17,6 +18,7 @@ extern const struct check_class check_events_lost;
 const struct check_class *const check_registry[] = {
     &check_stale_fd,
     &check_unread_fd,
+    &check_deaf_queue,
     &check_wakeup,
     &check_drain_order,
     &check_vma,

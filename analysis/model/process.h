@@ -137,7 +137,9 @@ struct queue {
     bool attach_known;   /**< an attach, detach or release was seen */
     uint32_t owner_loop; /**< by loop_change; 0: unknown */
     int64_t owner_ns;
-    int notifications; /**< vblk_queue:notifications; -1: unknown */
+    int notifications;        /**< vblk_queue:notifications; -1: unknown */
+    int64_t notifications_ns; /**< when that was */
+    uint64_t notifications_reason;
     bool broken;
     GArray *
         heads; /**< uint64_t, id of the request in flight that holds this head, 0: none; kept by model/request.c */

@@ -560,9 +560,11 @@ static void queue_event(struct process *process, struct occurrence *what)
     what->queue = need_queue(what->device, (uint16_t)f->slots[1].u);
     if (!what->queue)
         return;
-    if (what->event->id == EVENT_vblk_queue_notifications)
+    if (what->event->id == EVENT_vblk_queue_notifications) {
         what->queue->notifications = (int)f->vblk_queue_notifications.enabled;
-    else if (what->event->id == EVENT_vblk_queue_broken)
+        what->queue->notifications_ns = what->event->time_ns;
+        what->queue->notifications_reason = f->vblk_queue_notifications.reason;
+    } else if (what->event->id == EVENT_vblk_queue_broken)
         what->queue->broken = true;
     else if (what->event->id == EVENT_vblk_queue_sample)
         keep_sample(&what->queue->first, &what->queue->last, what->event);
