@@ -1,0 +1,266 @@
+/*
+ * Goal:   a queue takes everything that the driver offers, however much comes at once and whatever runs out.
+ * Method: a device in this process whose loop does not poll (a missed notification is a hang then) gets full batches,
+ *         chains that use up the budget, a ring that is polled, and no coroutines for a while (the linker puts the test's
+ *         function in front of rt_coroutine_create).
+ * If it fails: guests hang, or a driver can keep an IOThread busy for ever.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "served.h"
+
+/* ---- coroutines that cannot be had ---- */
+
+static _Atomic int refusals; /* how many requests get no coroutine */
+
+struct rt_coroutine *__real_rt_coroutine_create(rt_coroutine_fn *fn, void *opaque);
+struct rt_coroutine *__wrap_rt_coroutine_create(rt_coroutine_fn *fn, void *opaque);
+
+struct rt_coroutine *__wrap_rt_coroutine_create(rt_coroutine_fn *fn, void *opaque)
+{
+    if (fn == vblk_request_run && atomic_load(&refusals) > 0) {
+        atomic_fetch_sub(&refusals, 1);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return __real_rt_coroutine_create(fn, opaque);
+}
+
+static struct fe_options ring_of(uint16_t size)
+{
+    struct fe_options options = FE_OPTIONS_DEFAULT;
+
+    options.layout.size = size;
+    options.layout.slot_count = size;
+    options.layout.slot_bytes = 512;
+    return options;
+}
+
+/* Offer @count reads with one index update and wait for all. */
+static void burst(struct front_end *fe, unsigned count)
+{
+    struct fe_queue *queue = fe_queue(fe, 0);
+
+    for (unsigned i = 0; i < count; i++)
+        served_submit(fe, 0, VIRTIO_BLK_T_IN, i, NULL, 512);
+    for (unsigned i = 0; i < count; i++) {
+        uint16_t slot = served_reap(fe, 0);
+
+        assert_int_equal(*queue->slots[slot].status, VIRTIO_BLK_S_OK);
+        fe_queue_give(queue, slot);
+    }
+}
+
+static void test_bursts_of_every_size_around_a_batch(void **state)
+{
+    static const unsigned sizes[] = { 1, 255, 256, 257, 511, 512, 513, 768, 1024, 256, 1 };
+    struct fe_options options = ring_of(1024);
+
+    (void)state;
+    for (unsigned event_idx = 0; event_idx < 2; event_idx++) {
+        struct served served;
+        struct front_end *fe;
+
+        options.layout.event_idx = event_idx;
+        served_start(&served, &(struct vblk_device_options){ .blk_file = "null:1M" }, 1, 0);
+        fe = served_front_end(&served, &options);
+        for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+            burst(fe, sizes[i]);
+            burst(fe, 1); /* the queue still hears its driver */
+        }
+        assert_int_equal(fe_stop(fe), 0);
+        fe_destroy(fe);
+        served_stop(&served);
+    }
+}
+
+static void test_requests_without_coroutine_run_later(void **state)
+{
+    struct fe_options options = ring_of(128);
+    struct served served;
+    struct front_end *fe;
+
+    (void)state;
+    served_start(&served, &(struct vblk_device_options){ .blk_file = "null:1M" }, 1, 0);
+    fe = served_front_end(&served, &options);
+    for (unsigned i = 0; i < 3; i++) {
+        /* All of a burst; a few of it; and one that is alone, which only the timer can bring back. */
+        atomic_store(&refusals, i == 0 ? 128 + 7 : i == 1 ? 5 : 3);
+        burst(fe, i == 2 ? 1 : 128);
+        assert_int_equal(atomic_load(&refusals), 0);
+    }
+    /* Stopping waits for those that were taken and have not begun. */
+    atomic_store(&refusals, 20);
+    for (unsigned i = 0; i < 16; i++)
+        served_submit(fe, 0, VIRTIO_BLK_T_IN, i, NULL, 512);
+    fe_queue_publish(fe_queue(fe, 0));
+    assert_int_equal(fe_stop(fe), 0);
+    fe_destroy(fe);
+    served_stop(&served);
+    atomic_store(&refusals, 0);
+}
+
+/* ---- chains that use up the budget ---- */
+
+#define LONG_CHAIN 1000
+#define BUDGET_RING 512
+
+/* One indirect table for all: a read of 998 sectors into the same sector of memory. */
+static void offer_long_chains(struct front_end *fe, unsigned count)
+{
+    struct fe_queue *queue = fe_queue(fe, 0);
+    uint8_t *extra = fe_extra(fe);
+    uint64_t base = fe_memory_guest_addr(fe) + (extra - fe_memory(fe, NULL));
+    struct vring_desc *table = (struct vring_desc *)extra;
+    uint8_t *header = extra + 65536, *data = header + 512;
+
+    memset(header, 0, 16);
+    for (unsigned i = 0; i < LONG_CHAIN; i++) {
+        bool is_last = i + 1 == LONG_CHAIN;
+
+        table[i].addr = base + (i == 0 ? header : data) - extra;
+        table[i].len = i == 0 ? 16 : is_last ? 1 : 512;
+        table[i].flags = (i == 0 ? 0 : VRING_DESC_F_WRITE) | (is_last ? 0 : VRING_DESC_F_NEXT);
+        table[i].next = i + 1;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        queue->desc[i] = (struct vring_desc){ .addr = base, .len = sizeof(*table) * LONG_CHAIN,
+                                              .flags = VRING_DESC_F_INDIRECT };
+        queue->avail->ring[i % queue->layout.size] = i;
+    }
+    __atomic_store_n(&queue->avail->idx, (uint16_t)count, __ATOMIC_SEQ_CST);
+    fe_queue_kick(queue);
+}
+
+static void test_a_driver_that_uses_up_the_budget(void **state)
+{
+    struct fe_options options = ring_of(BUDGET_RING);
+    char disk[] = "/tmp/vblk-queue-XXXXXX";
+    int fd = mkstemp(disk);
+    struct served served;
+    struct front_end *fe;
+    int64_t deadline_ns;
+
+    (void)state;
+    assert_int_equal(ftruncate(fd, 1 << 20), 0);
+    close(fd);
+    /* More pieces than the budget while nothing can end: a file's requests begin after the batch. */
+    assert_true(BUDGET_RING * LONG_CHAIN > VBLK_VIRTQUEUE_IOV_BUDGET);
+    options.layout.slot_count = 1;
+    options.extra_bytes = 1 << 20;
+    served_start(&served, &(struct vblk_device_options){ .blk_file = disk }, 1, 0);
+    fe = served_front_end(&served, &options);
+    offer_long_chains(fe, BUDGET_RING);
+    deadline_ns = rt_clock_ns() + SERVED_DEADLINE_MS * INT64_C(1000000);
+    while (__atomic_load_n(&fe_queue(fe, 0)->used->idx, __ATOMIC_ACQUIRE) != BUDGET_RING) {
+        struct pollfd interrupt = { .fd = fe_queue(fe, 0)->call_fd, .events = POLLIN };
+
+        assert_true(rt_clock_ns() < deadline_ns);
+        (void)poll(&interrupt, 1, 1);
+    }
+    fe_destroy(fe);
+    served_stop(&served);
+    unlink(disk);
+}
+
+/* ---- a ring that nobody kicks ---- */
+
+static void test_a_polled_ring(void **state)
+{
+    struct fe_options options = FE_OPTIONS_DEFAULT;
+    const uint64_t no_fd = 1 << 8; /* VHOST_USER_VRING_NOFD_MASK, ring 0 */
+    struct served served;
+    struct front_end *fe;
+
+    (void)state;
+    served_start(&served, &(struct vblk_device_options){ .blk_file = "null:1M" }, 1, 0);
+    fe = served_front_end(&served, &options);
+    assert_int_equal(fe_set(fe, WIRE_SET_VRING_KICK, &no_fd, sizeof(no_fd), NULL, 0), 0);
+    for (unsigned i = 0; i < 50; i++) {
+        struct fe_queue *queue = fe_queue(fe, 0);
+        int kick_fd = queue->kick_fd, nobody = eventfd(0, EFD_CLOEXEC);
+
+        queue->kick_fd = nobody;
+        assert_int_equal(served_request(fe, 0, VIRTIO_BLK_T_IN, i, NULL, 512), VIRTIO_BLK_S_OK);
+        queue->kick_fd = kick_fd;
+        close(nobody);
+    }
+    assert_int_equal(fe_stop(fe), 0);
+    fe_destroy(fe);
+    served_stop(&served);
+}
+
+/* ---- a driver that breaks the rules ---- */
+
+static void test_a_broken_queue_stops_alone(void **state)
+{
+    struct fe_options options = FE_OPTIONS_DEFAULT;
+    struct pollfd error = { .events = POLLIN };
+    struct served served;
+    struct front_end *fe;
+    struct fe_queue *queue;
+    uint16_t base;
+
+    (void)state;
+    options.queue_count = 2;
+    served_start(&served, &(struct vblk_device_options){ .blk_file = "null:1M", .queue_count = 2 }, 1, 0);
+    fe = served_front_end(&served, &options);
+    queue = fe_queue(fe, 0);
+    queue->avail->ring[0] = queue->layout.size; /* no such descriptor */
+    __atomic_store_n(&queue->avail->idx, 1, __ATOMIC_SEQ_CST);
+    fe_queue_kick(queue);
+    error.fd = fe_err_fd(fe);
+    assert_int_equal(poll(&error, 1, SERVED_DEADLINE_MS), 1);
+    assert_int_equal(served_request(fe, 1, VIRTIO_BLK_T_IN, 0, NULL, 512), VIRTIO_BLK_S_OK);
+    assert_int_equal(fe_queue_stop(fe, 0, &base), 0);
+    assert_int_equal(base, 0);
+    /* A driver that starts over is served. */
+    __atomic_store_n(&queue->avail->idx, 0, __ATOMIC_SEQ_CST);
+    assert_int_equal(fe_queue_start(fe, 0), 0);
+    assert_int_equal(fe_queue_enable(fe, 0, true), 0);
+    assert_int_equal(served_request(fe, 0, VIRTIO_BLK_T_IN, 0, NULL, 512), VIRTIO_BLK_S_OK);
+    fe_destroy(fe);
+    served_stop(&served);
+}
+
+/* With a loop that polls, many small bursts: each phase of polling turns notifications off and on. */
+static void test_bursts_while_the_loop_polls(void **state)
+{
+    struct fe_options options = ring_of(512);
+    struct served served;
+    struct front_end *fe;
+
+    (void)state;
+    served_start(&served, &(struct vblk_device_options){ .blk_file = "null:1M" }, 1, 50000);
+    fe = served_front_end(&served, &options);
+    for (unsigned i = 0; i < 300; i++)
+        burst(fe, i % 7 == 0 ? 256 : 1 + i % 3);
+    assert_int_equal(fe_stop(fe), 0);
+    fe_destroy(fe);
+    served_stop(&served);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bursts_of_every_size_around_a_batch),
+        cmocka_unit_test(test_requests_without_coroutine_run_later),
+        cmocka_unit_test(test_a_driver_that_uses_up_the_budget),
+        cmocka_unit_test(test_a_polled_ring),
+        cmocka_unit_test(test_a_broken_queue_stops_alone),
+        cmocka_unit_test(test_bursts_while_the_loop_polls),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
