@@ -1,7 +1,6 @@
 /* What the front end says, message by message, and what it means for rings and dataplane: the operations behind the
  * vhost-user session. All in the session's coroutine, one after another. */
 #include <errno.h>
-#include <fcntl.h>
 #include <glib.h>
 #include <linux/virtio_config.h>
 #include <string.h>
@@ -177,8 +176,6 @@ static int set_ring_kick_co(void *opaque, uint16_t index, int fd)
         /* A new notifier for a ring that has one: the ring stops, and starts with the new one. */
         vblk_dataplane_stop_ring_co(queue);
     }
-    if (fd >= 0 && fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
-        return -errno;
     vblk_dataplane_open_start(device);
     error = vblk_notifier_assign(queue, fd);
     if (error < 0)
@@ -200,7 +197,7 @@ static int set_ring_call(void *opaque, uint16_t index, int fd)
 {
     struct vblk_queue *queue = queue_at(opaque, index);
 
-    if (!queue || (fd >= 0 && fcntl(fd, F_SETFL, O_NONBLOCK) != 0))
+    if (!queue)
         return -EINVAL;
     replace_call_fd_co(queue, fd);
     return 0;
@@ -212,7 +209,7 @@ static int set_ring_error(void *opaque, uint16_t index, int fd)
     struct vblk_device *device = opaque;
     int old;
 
-    if (!queue || (fd >= 0 && fcntl(fd, F_SETFL, O_NONBLOCK) != 0))
+    if (!queue)
         return -EINVAL;
     if (queue->bh)
         rt_coroutine_move(queue->home);
