@@ -4,10 +4,10 @@
  * uses the queue directly.
  *
  * ORDER loop.bottom_half: what was written before rt_bh_schedule() is seen by the function, also when the
- * schedule found the bottom half queued already and pushed nothing. rt_bh_schedule():  fetch_or of the flags
- * (release), push (release) bh_run():          exchange of the list (acquire), fetch_and of the flags
- * (acquire), then the call If weaker: the function runs and misses the work it was scheduled for, and nobody
- * schedules it again.
+ * schedule found the bottom half queued already and pushed nothing.
+ *   rt_bh_schedule():  fetch_or of the flags (release), push (release)
+ *   bh_run():          exchange of the list (acquire), fetch_and of the flags (acquire), then the call
+ * If weaker: the function runs and misses the work it was scheduled for, and nobody schedules it again.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -90,8 +90,7 @@ struct rt_bh *rt_bh_create(struct rt_loop *loop, void (*fn)(void *opaque), void 
 
 void rt_bh_schedule(struct rt_bh *bh)
 {
-    /* ORDER loop.bottom_half, schedule side. Whoever sets BH_QUEUED pushes and notifies, for the others too.
-     */
+    /* ORDER loop.bottom_half, schedule side. Whoever sets BH_QUEUED pushes and notifies, for others too. */
     unsigned before = atomic_fetch_or_explicit(&bh->flags, BH_QUEUED | BH_SCHEDULED, memory_order_acq_rel);
     if (!(before & BH_QUEUED))
         enqueue(bh);

@@ -75,8 +75,7 @@ static void end_polling(struct rt_handler *handler)
         return;
     handler->poll_started = false;
     if (handler->callbacks.poll_end)
-        (void)handler->callbacks.poll_end(
-            handler->opaque); /* its owner looks for work when it goes on elsewhere */
+        (void)handler->callbacks.poll_end(handler->opaque); /* what slipped in is for its owner to find */
 }
 
 void rt_loop_detach_fd(struct rt_handler *handler)
@@ -87,8 +86,8 @@ void rt_loop_detach_fd(struct rt_handler *handler)
     pthread_mutex_lock(&loop->registry_lock);
     int error = loop->monitor_ops->remove(loop->monitor, handler);
     atomic_store_explicit(&handler->stuck, error != 0, memory_order_relaxed);
-    atomic_store_explicit(&handler->detached, true,
-                          memory_order_release); /* ORDER loop.detach, detach side */
+    /* ORDER loop.detach, detach side. */
+    atomic_store_explicit(&handler->detached, true, memory_order_release);
     polled_changed_locked(handler);
     pthread_mutex_unlock(&loop->registry_lock);
 
@@ -100,8 +99,8 @@ void rt_loop_detach_fd(struct rt_handler *handler)
     } else {
         fence_heavy();
         pthread_mutex_lock(&loop->registry_lock);
-        while (atomic_load_explicit(&handler->running, memory_order_acquire) !=
-               0) /* ORDER loop.detach, waiter's side */
+        /* ORDER loop.detach, waiter's side. */
+        while (atomic_load_explicit(&handler->running, memory_order_acquire) != 0)
             pthread_cond_wait(&loop->callback_done, &loop->registry_lock);
         pthread_mutex_unlock(&loop->registry_lock);
     }
@@ -211,15 +210,14 @@ static void count_dispatch(struct rt_handler *handler, bool progress)
 static bool dispatch_one(struct rt_handler *handler, uint8_t why)
 {
     if (handler_is_running(handler)) {
-        /* A pass nested in one of its own callbacks. Level-triggered, it would end every wait of that pass.
-         */
+        /* A pass nested in one of its own callbacks. Level-triggered, it would end every wait of that pass. */
         if ((why & HANDLER_READY_FD) && !handler->paused)
             set_paused(handler, true);
         return false;
     }
     if (!handler_enter(handler)) {
         /* Closed before it was detached: the monitor reports it for ever. Nobody can take it away, but it
-         * shows. */
+         * shows in the trace. */
         if (atomic_load_explicit(&handler->stuck, memory_order_relaxed))
             count_dispatch(handler, false);
         return false;

@@ -28,8 +28,7 @@ struct rt_handler {
 
     /* Any thread, atomic. */
     _Atomic bool detached;
-    _Atomic bool
-        stuck; /**< the monitor could not let go of it: its descriptor was closed before the detach */
+    _Atomic bool stuck; /**< the monitor could not let go: its descriptor was closed before the detach */
 
     /* Written by the loop's thread only, read by a thread that detaches. */
     _Atomic uint32_t running; /**< how many of its callbacks are on the stack */
@@ -62,7 +61,8 @@ static inline bool handler_can_poll(const struct rt_handler *handler)
  *   handler_leave():       store running (release), light fence, load detached
  * If weaker: both load the old value, and a callback runs on memory that its owner has freed.
  * The release in handler_leave() pairs with the acquire of the thread that waits: it sees what callbacks
- * wrote. Test: tests/runtime/loop/stress_detach.c.
+ * wrote.
+ * Test: tests/runtime/loop/stress_detach.c.
  */
 
 void handler_wake_detacher(struct rt_handler *handler);
@@ -70,8 +70,8 @@ void handler_wake_detacher(struct rt_handler *handler);
 static inline void handler_leave(struct rt_handler *handler)
 {
     uint32_t running = atomic_load_explicit(&handler->running, memory_order_relaxed);
-    atomic_store_explicit(&handler->running, running - 1,
-                          memory_order_release); /* ORDER loop.detach, leave side */
+    /* ORDER loop.detach, leave side. */
+    atomic_store_explicit(&handler->running, running - 1, memory_order_release);
     fence_light();
     if (atomic_load_explicit(&handler->detached, memory_order_relaxed))
         handler_wake_detacher(handler);
@@ -81,8 +81,8 @@ static inline void handler_leave(struct rt_handler *handler)
 static inline bool handler_enter(struct rt_handler *handler)
 {
     uint32_t running = atomic_load_explicit(&handler->running, memory_order_relaxed);
-    atomic_store_explicit(&handler->running, running + 1,
-                          memory_order_relaxed); /* ORDER loop.detach, enter side */
+    /* ORDER loop.detach, enter side. */
+    atomic_store_explicit(&handler->running, running + 1, memory_order_relaxed);
     fence_light();
     /* Acquire: also what the attaching thread wrote before. */
     if (!atomic_load_explicit(&handler->detached, memory_order_acquire))

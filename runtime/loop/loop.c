@@ -47,7 +47,7 @@ void loop_each(void (*visit)(struct rt_loop *loop))
     pthread_mutex_lock(&loops_lock);
     struct rt_loop *loop;
     LIST_FOREACH(loop, &loops, link)
-    visit(loop);
+        visit(loop);
     pthread_mutex_unlock(&loops_lock);
 }
 
@@ -158,8 +158,7 @@ int loop_look_at_monitor(struct rt_loop *loop, int64_t timeout_ns)
     int count = loop->monitor_ops->wait(loop->monitor, ready, timeout_ns);
     assert(count >= 0 || count == -EINTR);
     for (int i = 0; i < count; i++) {
-        /* Acquire: the thread that attached it may be another one. Detached meanwhile: dispatch looks again.
-         */
+        /* Acquire: another thread may have attached it. Detached meanwhile: dispatch looks again. */
         (void)atomic_load_explicit(&ready[i]->detached, memory_order_acquire);
         handler_set_ready(ready[i], HANDLER_READY_FD);
     }

@@ -26,8 +26,8 @@ struct monitor_ops {
     int (*add)(struct monitor *monitor, struct rt_handler *handler);
     int (*remove)(struct monitor *monitor, struct rt_handler *handler);
 
-    /* Report nothing for this handler, without forgetting it; and go on. Thread: the loop's, under the lock.
-     */
+    /* Report nothing for this handler, without forgetting it; and go on.
+     * Thread: the loop's, under the lock. */
     int (*pause)(struct monitor *monitor, struct rt_handler *handler);
     int (*resume)(struct monitor *monitor, struct rt_handler *handler);
 

@@ -3,12 +3,15 @@
  * possible.
  *
  * ORDER loop.notify: no wake-up is lost. Notifier and loop each store one flag and then load the other's:
- *   loop_notify():           publish the work, exchange notified (full fence), load notify_me; set: write the
- * eventfd loop_raise_notify_me():  store notify_me (full fence); loop_is_notified(): load notified; set: do
- * not block All four are seq_cst, so not both can load the old value. The re-check looks at notified and not
- * at the work: so notified must be set before the notifier's fence. While the loop polls it loads notified
- * with the flag down. If weaker: the notifier sees "does not block", the loop sees "nothing notified", and
- * sleeps on published work.
+ *   loop_notify():           publish the work, exchange notified (full fence), load notify_me;
+ *                            if set: write the eventfd
+ *   loop_raise_notify_me():  store notify_me (full fence)
+ *   loop_is_notified():      load notified; if set: do not block
+ * All four are seq_cst, so not both can load the old value. The re-check looks at notified and not at the
+ * work: so notified must be set before the notifier's fence. While the loop polls it loads notified with
+ * notify_me down.
+ * If weaker: the notifier sees "does not block", the loop sees "nothing notified", and sleeps on published
+ * work.
  *
  * ORDER loop.accept: work that is published while the loop clears notified is not forgotten.
  *   loop_notify():           publish the work, exchange notified
@@ -59,7 +62,8 @@ bool loop_is_notified(struct rt_loop *loop)
 void loop_raise_notify_me(struct rt_loop *loop)
 {
     lttng_ust_tracepoint(rt_loop, notify_me, loop->id, 0, 1);
-    atomic_store_explicit(&loop->notify_me, 1, memory_order_seq_cst); /* ORDER loop.notify, the loop's side */
+    /* ORDER loop.notify, the loop's side. */
+    atomic_store_explicit(&loop->notify_me, 1, memory_order_seq_cst);
 }
 
 void loop_lower_notify_me(struct rt_loop *loop)
@@ -74,8 +78,8 @@ void loop_accept(struct rt_loop *loop)
     /* Nothing to clear: nothing can be wiped, so no fence is needed, and a pass that polls pays none. */
     if (atomic_load_explicit(&loop->notified, memory_order_relaxed) == 0)
         return;
-    (void)atomic_exchange_explicit(&loop->notified, 0,
-                                   memory_order_seq_cst); /* ORDER loop.accept, the loop's side */
+    /* ORDER loop.accept, the loop's side. */
+    (void)atomic_exchange_explicit(&loop->notified, 0, memory_order_seq_cst);
     lttng_ust_tracepoint(rt_loop, notify_accept, loop->id, 1);
 }
 

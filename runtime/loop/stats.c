@@ -180,8 +180,7 @@ void rt_loop_set_hog_limit(struct rt_loop *loop, int64_t limit_ns)
     atomic_store_explicit(&loop->hog_limit_ns, limit_ns, memory_order_relaxed);
 }
 
-/* One read after each handler, so a cheap one: 3 ns instead of 27, where ticks of some milliseconds will do.
- */
+/* One read after each handler, so a cheap one where ticks of some milliseconds will do. */
 static int64_t hog_clock_ns(const struct rt_loop *loop)
 {
     int64_t limit_ns = atomic_load_explicit(&loop->hog_limit_ns, memory_order_relaxed);

@@ -165,8 +165,7 @@ bool timer_run(struct rt_loop *loop, int64_t now_ns)
     if (atomic_load_explicit(&loop->next_deadline_ns, memory_order_acquire) > now_ns)
         return false;
     pthread_mutex_lock(&loop->timer_lock);
-    /* All that are due now, before any runs: one that arms itself for the past runs again in the next pass.
-     */
+    /* All that are due now, before any runs: one that arms itself for the past runs in the next pass. */
     while (loop->timer_count && loop->timer_heap[0]->deadline_ns <= now_ns) {
         struct rt_timer *timer = loop->timer_heap[0];
         remove_locked(timer);

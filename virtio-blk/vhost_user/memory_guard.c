@@ -16,8 +16,8 @@
  * ORDER memory_guard.range: the handler uses a range as a whole or not at all. The writer makes `version`
  * odd, stores the fields with release order, and makes it even with release order; the handler loads version,
  * the fields with acquire order, and version again, and skips the node if that was odd or has changed. The
- * range that matters does not change meanwhile, because the faulting thread holds its memory. If weaker: the
- * begin of one range with the end of another, and living memory is replaced by zeros.
+ * range that matters does not change meanwhile, because the faulting thread holds its memory.
+ * If weaker: the begin of one range with the end of another, and living memory is replaced by zeros.
  */
 struct vhost_user_memory_guard {
     _Atomic uint64_t version;
@@ -54,8 +54,8 @@ static bool heal(uintptr_t address)
         if (version % 2 || version != atomic_load_explicit(&guard->version, memory_order_relaxed) ||
             address < begin || address >= end)
             continue;
-        atomic_store_explicit(broken, true,
-                              memory_order_relaxed); /* read by the thread that goes on from here */
+        /* Relaxed: it is read by the thread that goes on from here. */
+        atomic_store_explicit(broken, true, memory_order_relaxed);
         if (atomic_fetch_add_explicit(&guard->replaced, 1, memory_order_relaxed) >=
             VHOST_USER_MEMORY_GUARD_PAGES_MAX)
             return replace(begin, end - begin);

@@ -224,8 +224,7 @@ static void serve_co(void *opaque)
 
     session->coroutine = NULL;
     if (session->closing)
-        rt_coroutine_wake(
-            session->destroyer); /* queued: it frees the session when this coroutine has ended */
+        rt_coroutine_wake(session->destroyer); /* queued: it frees the session when this coroutine has ended */
     else if (session->listener.fd >= 0)
         listen_again(session);
     else if (session->ops->ended)

@@ -14,7 +14,8 @@
  * is what VIRTIO 1.2 requires of drivers, and vblk-load's queue when that is the driver:
  *
  * ORDER virtqueue.avail: a head that the index announces, its descriptors and its buffers are there when we
- * read them. driver:  writes descriptors and ring entry, then the index after a write barrier (2.7.13.3)
+ * read them.
+ *   driver:  writes descriptors and ring entry, then the index after a write barrier (2.7.13.3)
  *   device:  loads the index with acquire order, then reads the rest
  *   If weaker: stale descriptors are taken for new ones.
  *
@@ -24,12 +25,14 @@
  *   If weaker: the guest reads a block before it is there.
  *
  * ORDER virtqueue.event: of two sides that each publish and then look, at least one sees the other (store
- * buffering). device, kicks:       stores avail_event or flags, then loads the available index driver, kicks:
- * stores the available index, full barrier, then reads avail_event or flags (2.7.13.4.1) device, interrupts:
- * stores the used index, then loads used_event or flags driver, interrupts:  stores used_event or flags, full
- * barrier, then reads the used index (2.7.14) Our stores are seq_cst exchanges and our loads seq_cst, because
- * lone fences are invisible to ThreadSanitizer; the exchange costs what a full fence costs. If weaker: both
- * read old values, and the queue sleeps on work for ever.
+ * buffering).
+ *   device, kicks:       stores avail_event or flags, then loads the available index
+ *   driver, kicks:       stores the available index, full barrier, then reads avail_event or flags (2.7.13.4.1)
+ *   device, interrupts:  stores the used index, then loads used_event or flags
+ *   driver, interrupts:  stores used_event or flags, full barrier, then reads the used index (2.7.14)
+ *   Our stores are seq_cst exchanges and our loads seq_cst, because lone fences are invisible to
+ *   ThreadSanitizer; the exchange costs what a full fence costs.
+ *   If weaker: both read old values, and the queue sleeps on work for ever.
  *
  * Test: tests/virtio-blk/virtqueue/stress_virtqueue.c.
  */

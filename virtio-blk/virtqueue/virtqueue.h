@@ -35,8 +35,7 @@
 
 struct vblk_virtqueue;
 
-/** One descriptor chain. out: readable by the device, in: writable. Both may be split anywhere by the driver.
- */
+/** One descriptor chain. out: readable by the device, in: writable. The driver may split both anywhere. */
 struct vblk_element {
     uint16_t head;
     uint16_t out_count, in_count; /**< iovec entries */

@@ -1,7 +1,8 @@
 /*
  * Goal: a loop can be made, bound, run, quit from anywhere, nested and destroyed in any state, and sleeps
- * when there is nothing to do. Method: one loop in this thread, or in a thread of its own; its statistics
- * tell what it did. If it fails: a device hangs when it is stopped, or costs CPU time while idle.
+ * when there is nothing to do.
+ * Method: one loop in this thread, or in a thread of its own; its statistics tell what it did.
+ * If it fails: a device hangs when it is stopped, or costs CPU time while idle.
  */
 #include <setjmp.h>
 #include <stdarg.h>

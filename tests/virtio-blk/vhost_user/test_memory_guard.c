@@ -1,7 +1,8 @@
 /*
  * Goal:   a front end that truncates the file of its memory cannot kill the process, nor use up its mappings;
- * a SIGBUS of other origin still ends it. Method: shared files are cut under a registered range and touched;
- * the flag, the neighbours and the number of mappings are looked at. What must die does so in a child.
+ *         a SIGBUS of other origin still ends it.
+ * Method: shared files are cut under a registered range and touched; the flag, the neighbours and the number of
+ *         mappings are looked at. What must die does so in a child.
  * Broken: one guest takes down every disk of the process.
  */
 #include <setjmp.h>

@@ -1,9 +1,9 @@
 /*
- * Goal:   a split ring is served as VIRTIO 1.2, 2.7 has it, and a driver that breaks it is found out,
- * whatever it does. Method: a driver in the test writes rings and descriptors byte for byte; each element
- * that comes out is compared with what went in; each broken ring must give its own reason and leave the
- * process alone. Broken: a guest reads or writes memory that is not its own, a queue hangs, or a legal driver
- * is refused.
+ * Goal:   a split ring is served as VIRTIO 1.2, 2.7 has it, and a driver that breaks it is found out, whatever it
+ *         does.
+ * Method: a driver in the test writes rings and descriptors byte for byte; each element that comes out is compared
+ *         with what went in; each broken ring must give its own reason and leave the process alone.
+ * Broken: a guest reads or writes memory that is not its own, a queue hangs, or a legal driver is refused.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -768,8 +768,8 @@ static void rings_that_cannot_be_are_refused(void **state)
 int main(void)
 {
     struct guest guest;
-    guest_init(&guest, 16, 0,
-               0); /* installs the SIGBUS handler, which cmocka replaces by its own for each test */
+    /* Installs the SIGBUS handler, which cmocka replaces by its own for each test. */
+    guest_init(&guest, 16, 0, 0);
     guest_deinit(&guest);
     sigaction(SIGBUS, NULL, &ours);
     const struct CMUnitTest tests[] = {
