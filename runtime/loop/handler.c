@@ -78,13 +78,28 @@ static void end_polling(struct rt_handler *handler)
         (void)handler->callbacks.poll_end(handler->opaque); /* what slipped in is for its owner to find */
 }
 
+/* Whether a younger handler watches the same number: then ours was closed, as a loop watches a descriptor once. */
+static bool is_number_reused_locked(const struct rt_handler *handler)
+{
+    const struct rt_handler *other;
+    LIST_FOREACH(other, &handler->loop->handlers, link)
+    {
+        if (other->fd == handler->fd && other->id > handler->id &&
+            !atomic_load_explicit(&other->detached, memory_order_relaxed))
+            return true;
+    }
+    return false;
+}
+
 void rt_loop_detach_fd(struct rt_handler *handler)
 {
     struct rt_loop *loop = handler->loop;
     bool own = loop_is_own(loop);
 
     pthread_mutex_lock(&loop->registry_lock);
-    int error = loop->monitor_ops->remove(loop->monitor, handler);
+    /* By number the monitor would let go of the younger one, and go on reporting ours after it is freed. */
+    int error = is_number_reused_locked(handler) ? -EBADF
+                                                 : loop->monitor_ops->remove(loop->monitor, handler);
     atomic_store_explicit(&handler->stuck, error != 0, memory_order_relaxed);
     /* ORDER loop.detach, detach side. */
     atomic_store_explicit(&handler->detached, true, memory_order_release);

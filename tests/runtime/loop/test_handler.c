@@ -245,6 +245,31 @@ static void closed_before_detach_is_survived_and_counted(void **state)
     close(other);
 }
 
+/* The same, and the number is in use again: the detach must not take the new descriptor out of the loop instead. */
+static void closed_before_detach_and_reused_leaves_the_new_one_alone(void **state)
+{
+    struct rt_loop *loop = *state;
+    struct watched old, fresh;
+    watch(&old, loop);
+    int other = dup(old.fd);
+    int file = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    assert_int_equal(dup3(file, old.fd, O_CLOEXEC), old.fd); /* closes what old.fd was */
+    close(file);
+    watch_fd(&fresh, loop, old.fd);
+    rt_loop_detach_fd(old.handler);
+    assert_false(rt_loop_pass(loop, false)); /* a pass, so that what was detached would be freed */
+
+    eventfd_write(other, 1); /* epoll still reports it */
+    assert_false(rt_loop_pass(loop, false));
+    assert_int_equal(old.calls, 0);
+    assert_int_equal(fresh.calls, 0);
+    eventfd_write(fresh.fd, 1);
+    assert_true(rt_loop_pass(loop, false));
+    assert_int_equal(fresh.calls, 1);
+    close(other);
+    unwatch(&fresh);
+}
+
 struct nesting {
     struct watched w;
     _Atomic bool hang_up;
@@ -402,6 +427,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(stale_event_of_the_same_batch_is_dropped, set_up, tear_down),
         cmocka_unit_test_setup_teardown(reused_descriptor_number_gets_no_old_event, set_up, tear_down),
         cmocka_unit_test_setup_teardown(closed_before_detach_is_survived_and_counted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(closed_before_detach_and_reused_leaves_the_new_one_alone, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(nested_pass_leaves_its_own_handler_alone, set_up, tear_down),
         cmocka_unit_test(detach_by_another_thread_waits_for_the_callback),
         cmocka_unit_test_setup_teardown(no_handler_starves_another, set_up, tear_down),
