@@ -11,7 +11,12 @@ extern const struct check_class check_wakeup;
 extern const struct check_class check_drain_order;
 extern const struct check_class check_vma;
 extern const struct check_class check_pool_overflow;
+extern const struct check_class check_stuck_request;
+extern const struct check_class check_wrong_loop;
+extern const struct check_class check_slow_requests;
+extern const struct check_class check_missing_interrupt;
 extern const struct check_class check_queue_broken;
+extern const struct check_class check_lost_request;
 extern const struct check_class check_events_lost;
 
 /* clang-format off */
@@ -23,7 +28,12 @@ const struct check_class *const check_registry[] = {
     &check_drain_order,
     &check_vma,
     &check_pool_overflow,
+    &check_stuck_request,
+    &check_wrong_loop,
+    &check_slow_requests,
+    &check_missing_interrupt,
     &check_queue_broken,
+    &check_lost_request,
     &check_events_lost,
     NULL,
 };

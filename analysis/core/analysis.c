@@ -495,6 +495,15 @@ int analysis_exit_status(const struct analysis *analysis)
 
 /* --- what checks and the model may ask ----------------------------------------------------------------- */
 
+bool check_judges(const struct check_env *env, const char *id)
+{
+    for (unsigned i = 0; i < env->analysis->run_count; i++)
+        for (unsigned j = 0; j < CHECK_IDS_MAX && check_registry[i]->ids[j]; j++)
+            if (!strcmp(check_registry[i]->ids[j], id))
+                return env->process->check_slots[i].active;
+    return false;
+}
+
 const struct analysis_options *analysis_options_of(const struct analysis *analysis)
 {
     return &analysis->options;

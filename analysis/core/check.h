@@ -54,6 +54,9 @@ bool process_declares(const struct process *process, enum event_id id);
 /** Was the set recorded for this process? */
 bool process_records(const struct process *process, enum event_set set);
 
+/** Does the check of this id run for the process? For what two checks share out between them. */
+bool check_judges(const struct check_env *env, const char *id);
+
 const struct analysis_options *analysis_options_of(const struct analysis *analysis);
 unsigned analysis_process_count(const struct analysis *analysis);
 struct process *analysis_process(const struct analysis *analysis, unsigned index);

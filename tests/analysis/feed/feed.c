@@ -275,6 +275,31 @@ int feed_status(const struct feed *f)
     return analysis_exit_status(f->analysis);
 }
 
+bool feed_says(struct feed *f, const char *text)
+{
+    char *report = json_dumps(f->report, 0);
+    const bool says = strstr(report, text) != NULL;
+
+    free(report);
+    return says;
+}
+
+const char *feed_verdict(struct feed *f)
+{
+    char *verdict = g_strdup_printf("%s/%s", feed_findings(f), feed_inconclusive(f));
+    char **words = g_strsplit(verdict, "events-lost", 2);
+
+    if (words[1])
+        g_strchug(words[1]);
+    if (words[1] && words[1][0] == '/')
+        g_strchomp(words[0]);
+    g_free(verdict);
+    verdict = g_strjoinv("", words);
+    g_strfreev(words);
+    g_ptr_array_add(f->texts, verdict);
+    return verdict;
+}
+
 const char *json_text_of(json_t *object, const char *key)
 {
     json_t *value = json_object_get(object, key);

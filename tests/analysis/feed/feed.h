@@ -17,6 +17,7 @@
 #define TESTS_ANALYSIS_FEED_FEED_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "core/analysis.h"
 
@@ -54,6 +55,10 @@ const char *feed_skipped(struct feed *feed);
 json_t *feed_finding(struct feed *feed, const char *id);
 json_t *feed_report(struct feed *feed);
 int feed_status(const struct feed *feed);
+/** Does the report hold this text anywhere? */
+bool feed_says(struct feed *feed, const char *text);
+/** "findings/inconclusive" as above, without events-lost: the whole verdict in one line. Owned by the feed. */
+const char *feed_verdict(struct feed *feed);
 
 struct analysis *feed_analysis(struct feed *feed);
 
