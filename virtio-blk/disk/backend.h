@@ -34,9 +34,13 @@ int vblk_disk_file_open(const char *path, const struct vblk_disk_options *option
 /**
  * Lock an open image as QEMU locks its own, so that QEMU and vblkd exclude each other.
  *
+ * Waits up to half a second for one that is about to let go.
+ *
  * Returns:   0; -EAGAIN: another process has it; -errno of fcntl (a file system without locks: -ENOLCK, -EINVAL).
- * Ownership: the lock belongs to the open file description and ends with it.
+ * Ownership: the lock belongs to the open file description and ends with it, which an io_uring may keep alive.
  */
 int vblk_disk_file_lock(int fd, bool read_only);
+/** At once, whoever else holds the open file. */
+void vblk_disk_file_unlock(int fd);
 
 #endif

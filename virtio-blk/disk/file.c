@@ -277,6 +277,8 @@ static void file_close(struct vblk_disk *disk)
     if (!disk->facts.read_only && fdatasync(file->fd) != 0)
         vblk_log(NULL, VBLK_LOG_ERROR, "%s: cannot sync at close: %s; the last writes may be lost if this machine fails",
                  file->path, g_strerror(errno));
+    /* A ring that ended keeps the file a while: whoever comes next must not find it locked. */
+    vblk_disk_file_unlock(file->fd);
     close(file->fd);
     g_free(file->path);
     g_free(file);
@@ -321,7 +323,9 @@ int vblk_disk_file_open(const char *path, const struct vblk_disk_options *option
                         char **message_out)
 {
     bool direct = options->cache == VBLK_DISK_CACHE_NONE;
-    int fd = open(path, (options->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | (direct ? O_DIRECT : 0));
+    int flags = (options->read_only ? O_RDONLY : O_RDWR) | (direct ? O_DIRECT : 0);
+    /* A pipe would keep us waiting for its writer before we see what it is. */
+    int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK);
     struct file_disk *file;
     uint64_t size_bytes = 0;
     uint32_t align;
@@ -349,6 +353,8 @@ int vblk_disk_file_open(const char *path, const struct vblk_disk_options *option
     }
     if (error == 0)
         error = file_size(fd, &st, &size_bytes);
+    if (error == 0 && fcntl(fd, F_SETFL, flags) != 0)
+        error = -errno;
     if (error < 0) {
         *message_out = g_strdup_printf("%s: cannot find the size: %s", path, g_strerror(-error));
         goto fail;

@@ -7,8 +7,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "disk/backend.h"
+
+#define RETRY_PAUSE_NS (10 * 1000000)
+#define RETRIES 50
 
 enum { USES = 100, FORBIDS = 200 };
 enum { READ = 0, WRITE = 1, RESIZE = 3 };
@@ -34,7 +38,7 @@ static int held_by_others(int fd, int base, int permission)
     return lock.l_type == F_UNLCK ? 0 : -EAGAIN;
 }
 
-int vblk_disk_file_lock(int fd, bool read_only)
+static int try_lock(int fd, bool read_only)
 {
     /* Taken first, asked for afterwards: of two that start together at least one sees the other. */
     const struct {
@@ -58,4 +62,25 @@ int vblk_disk_file_lock(int fd, bool read_only)
             return error == -EACCES ? -EAGAIN : error;
     }
     return 0;
+}
+
+int vblk_disk_file_lock(int fd, bool read_only)
+{
+    const struct timespec pause = { .tv_nsec = RETRY_PAUSE_NS };
+    int error = try_lock(fd, read_only);
+
+    /* A killed process's io_uring lets its files go a moment after the process is gone. */
+    for (unsigned i = 0; error == -EAGAIN && i < RETRIES; i++) {
+        vblk_disk_file_unlock(fd); /* or two that start together would keep each other out */
+        (void)nanosleep(&pause, NULL);
+        error = try_lock(fd, read_only);
+    }
+    return error;
+}
+
+void vblk_disk_file_unlock(int fd)
+{
+    struct flock all = { .l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = USES, .l_len = 2 * (FORBIDS - USES) };
+
+    (void)fcntl(fd, F_OFD_SETLK, &all);
 }
