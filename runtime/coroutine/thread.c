@@ -102,10 +102,15 @@ void rt_thread_each(void (*visit)(const struct rt_thread *thread, void *opaque),
     pthread_mutex_unlock(&registry_lock);
 }
 
-void rt_thread_ended_totals(uint64_t *takes_out, uint64_t *gives_out)
+void rt_thread_totals(uint64_t *takes_out, uint64_t *gives_out)
 {
+    /* Under one lock, or a thread that ends meanwhile would be in neither part. */
     pthread_mutex_lock(&registry_lock);
-    *takes_out = ended_takes;
     *gives_out = ended_gives;
+    for (struct rt_thread *thread = registry; thread; thread = thread->next)
+        *gives_out += atomic_load_explicit(&thread->pool.gives, memory_order_relaxed);
+    *takes_out = ended_takes;
+    for (struct rt_thread *thread = registry; thread; thread = thread->next)
+        *takes_out += atomic_load_explicit(&thread->pool.takes, memory_order_relaxed);
     pthread_mutex_unlock(&registry_lock);
 }

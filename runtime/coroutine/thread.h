@@ -49,8 +49,8 @@ struct rt_thread *rt_thread_self(void);
 /** Calls visit for each thread that lives. Thread: any but a visitor; a thread that starts or ends waits. */
 void rt_thread_each(void (*visit)(const struct rt_thread *thread, void *opaque), void *opaque);
 
-/** Takes and gives of threads that have ended. */
-void rt_thread_ended_totals(uint64_t *takes_out, uint64_t *gives_out);
+/** Takes and gives of all threads, also of those that have ended; all gives are read before any takes. */
+void rt_thread_totals(uint64_t *takes_out, uint64_t *gives_out);
 
 /** A new coroutine id. */
 uint64_t rt_thread_refill_ids(struct rt_thread *thread);

@@ -153,7 +153,7 @@ uint32_t woken_run(struct rt_loop *loop);
 
 /* ---- timer.c ---- */
 
-int timer_init(struct rt_loop *loop);
+void timer_init(struct rt_loop *loop);
 void timer_deinit(struct rt_loop *loop);
 /** Run every timer whose deadline has passed at @now_ns. Returns whether any did. */
 bool timer_run(struct rt_loop *loop, int64_t now_ns);

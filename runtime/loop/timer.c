@@ -83,11 +83,11 @@ static void remove_locked(struct rt_timer *timer)
         sift(loop, last, index);
 }
 
-int timer_init(struct rt_loop *loop)
+void timer_init(struct rt_loop *loop)
 {
     TAILQ_INIT(&loop->timers_expired);
     atomic_init(&loop->next_deadline_ns, DEADLINE_NEVER);
-    return -pthread_mutex_init(&loop->timer_lock, NULL);
+    pthread_mutex_init(&loop->timer_lock, NULL);
 }
 
 void timer_deinit(struct rt_loop *loop)

@@ -184,7 +184,7 @@ static struct rt_pool_limits batched_resize(int64_t delta)
                                                                       : (uint64_t)((int64_t)global.max + delta);
     limits = limits_locked();
     /* What the device that goes had needed is given back now, not when somebody happens to overflow. */
-    while (global_size() >= limit_of(limits) + RT_POOL_BATCH_SIZE && (batch = pop_batch_locked(&count))) {
+    while (global_size() >= (uint64_t)limit_of(limits) + RT_POOL_BATCH_SIZE && (batch = pop_batch_locked(&count))) {
         batch->batch_next = surplus;
         surplus = batch;
     }

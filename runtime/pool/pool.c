@@ -68,31 +68,17 @@ void rt_pool_dec_max(uint32_t delta)
     resize(-(int64_t)delta);
 }
 
-struct totals {
-    uint64_t takes, gives;
-};
-
-static void add_thread(const struct rt_thread *thread, void *opaque)
-{
-    struct totals *totals = opaque;
-
-    /* Ends are read before beginnings, so that a life that is made and ended meanwhile is not counted as -1. */
-    totals->gives += atomic_load_explicit(&thread->pool.gives, memory_order_relaxed);
-    totals->takes += atomic_load_explicit(&thread->pool.takes, memory_order_relaxed);
-}
-
 void rt_pool_global_stats(struct rt_pool_global_stats *stats_out)
 {
     struct rt_pool_limits limits = policy->limits();
-    struct totals totals;
+    uint64_t takes, gives;
 
-    rt_thread_ended_totals(&totals.takes, &totals.gives);
-    rt_thread_each(add_thread, &totals);
+    rt_thread_totals(&takes, &gives);
     stats_out->global_size = limits.size;
     stats_out->global_max = limits.max;
     stats_out->global_hard_max = limits.hard_max;
-    /* Threads are read one after another: a coroutine that wandered between two reads may count as ended only. */
-    stats_out->live_count = totals.takes > totals.gives ? (uint32_t)(totals.takes - totals.gives) : 0;
+    /* Relaxed counters of several threads: what is made and ended just now may be seen as ended only. */
+    stats_out->live_count = takes > gives ? (uint32_t)(takes - gives) : 0;
     rt_stack_counts(&stats_out->stack_count, &stats_out->stack_vma_count);
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "lock/lock_internal.h"
+#include "loop/monitor.h"
 #include "pool/pool_internal.h"
 #include "process/vma.h"
 #include "rt/loop.h"
@@ -77,7 +78,7 @@ static void trace_info(void)
                              .notify_policy = "blocking-only",
                              .request_lock = process.options.request_lock,
                              .stack_guard = facts.guard_name,
-                             .loop_monitor = "epoll",
+                             .loop_monitor = monitor_epoll.name,
                              .faults = process.options.faults,
                              .mappings_per_1000_stacks = facts.mappings_per_1000_stacks,
                              .contract_version = CONTRACT_VERSION,

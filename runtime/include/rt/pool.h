@@ -61,7 +61,7 @@ struct rt_pool_thread_stats {
     uint64_t takes, gives, misses, refills, donations, overflows;
 };
 
-/** A snapshot. Thread: any; never makes another thread wait. */
+/** A snapshot. Thread: any. A thread that starts, ends, or exchanges a batch meanwhile waits for some microseconds. */
 void rt_pool_global_stats(struct rt_pool_global_stats *stats_out);
 
 /** Calls visit for each thread that has used coroutines and still lives. Thread: any but a visitor. */

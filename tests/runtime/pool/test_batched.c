@@ -1,6 +1,7 @@
 /*
  * Goal:   the batched pool keeps its promises: nothing is made anew at a steady depth, no thread holds more than two
- *         batches, the global pool stays within its maxima (but for less than a batch), a thread leaves nothing behind.
+ *         batches, the global pool stays within its maxima (but for less than a batch), a thread leaves nothing behind, and
+ *         no life is left out of the counts.
  * Method: each case in a child process, whose pool is empty; coroutines are made and ended by the hundred, in one
  *         thread or made here and ended there, and the counters must come out exactly.
  * Broken: if this fails threads hoard stacks until vm.max_map_count is reached, or stacks are mapped at each request.
@@ -13,6 +14,8 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -287,6 +290,35 @@ static void in_child_thread_exit(void *opaque)
     CHILD_CHECK(global().live_count == 0);
 }
 
+static void *make_and_leave(void *opaque)
+{
+    make(lives, 2 * BATCH);
+    atomic_store((_Atomic bool *)opaque, true);
+    return NULL;
+}
+
+/* A thread's counts move to those of ended threads: at no moment may they be in neither. */
+static void in_child_counted_while_leaving(void *opaque)
+{
+    for (int round = 0; round < 200; round++) {
+        _Atomic bool made = false;
+        pthread_t thread;
+
+        CHILD_CHECK(pthread_create(&thread, NULL, make_and_leave, &made) == 0);
+        while (!atomic_load(&made))
+            sched_yield();
+        do
+            CHILD_CHECK(global().live_count == 2 * BATCH);
+        while (pthread_tryjoin_np(thread, NULL) != 0);
+        end(lives, 2 * BATCH);
+    }
+}
+
+static void test_lives_are_counted_while_their_thread_leaves(void **state)
+{
+    assert_int_equal(run_in_child(in_child_counted_while_leaving, NULL), 0);
+}
+
 static void test_thread_exit_frees_its_pool(void **state)
 {
     assert_int_equal(run_in_child(in_child_thread_exit, NULL), 0);
@@ -335,6 +367,7 @@ int main(void)
         cmocka_unit_test(test_maximum_follows_devices),
         cmocka_unit_test(test_hard_maximum_holds_whatever_devices_ask),
         cmocka_unit_test(test_made_here_ended_there_stays_bounded),
+        cmocka_unit_test(test_lives_are_counted_while_their_thread_leaves),
         cmocka_unit_test(test_thread_exit_frees_its_pool),
         cmocka_unit_test(test_use_after_thread_exit_is_cleaned_up_too),
     };
