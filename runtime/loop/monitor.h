@@ -1,5 +1,5 @@
 /*
- * What watches descriptors for a loop, behind five functions, so that epoll is one way among others.
+ * What watches descriptors for a loop, behind seven functions, so that epoll is one way among others.
  *
  * Level-triggered: a descriptor that stays readable is reported by every wait.
  */
@@ -16,7 +16,7 @@ struct rt_handler;
 struct monitor;
 
 struct monitor_ops {
-    const char *name;
+    const char *name; /**< for rt_process:info */
 
     /** 0 and a monitor, or -errno. */
     int (*create)(struct monitor **monitor_out);

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /**
- * Count the lines of /proc/self/maps. Takes 8 ms where there are 40,000.
+ * Count the lines of /proc/self/maps. Takes milliseconds where there are tens of thousands.
  *
  * Returns:   0 or -errno.
  * Thread:    any. Async-signal-safe, small on the stack, no allocation: it must work when nothing can be mapped.
