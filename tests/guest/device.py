@@ -23,27 +23,28 @@ QUEUES = 2
 IOTHREADS = 2
 
 
-def thread_cpu_shares(pid, window_s=2.0):
-    """{thread id: (name, share of one processor)} over the next @window_s: what `top -H` shows."""
-    ticks_per_s = os.sysconf("SC_CLK_TCK")
+def busiest_thread(pid, window_s=2.0):
+    """(name, share of the next @window_s in which it ran or wanted to) of the thread with the largest share.
 
-    def ticks():
+    On an idle machine that is what `top -H` shows. On a busy one a spinning thread gets less of a processor, but it is
+    runnable all the time.
+    """
+    def runnable_ns():
         result = {}
         for task in os.listdir(f"/proc/{pid}/task"):
             try:
-                with open(f"/proc/{pid}/task/{task}/stat") as stat:
-                    name, _, rest = stat.read().partition("(")[2].rpartition(")")
-            except FileNotFoundError:
+                with open(f"/proc/{pid}/task/{task}/schedstat") as stat, open(f"/proc/{pid}/task/{task}/comm") as comm:
+                    on_processor, waiting, _ = map(int, stat.read().split())
+                    result[task] = (comm.read().strip(), on_processor + waiting)
+            except (FileNotFoundError, ProcessLookupError):
                 continue  # a thread that ended meanwhile
-            fields = rest.split()
-            result[task] = (name, int(fields[11]) + int(fields[12]))
         return result
 
-    before, begin = ticks(), time.monotonic()
+    before, begin = runnable_ns(), time.monotonic_ns()
     time.sleep(window_s)
-    after, elapsed = ticks(), time.monotonic() - begin
-    return {task: (name, (used - before[task][1]) / ticks_per_s / elapsed)
-            for task, (name, used) in after.items() if task in before}
+    after, elapsed_ns = runnable_ns(), time.monotonic_ns() - begin
+    shares = [(name, (used - before[task][1]) / elapsed_ns) for task, (name, used) in after.items() if task in before]
+    return max(shares, key=lambda thread: thread[1])
 
 
 class Device:
