@@ -1,4 +1,4 @@
-"""The device side of a guest test: a vhost-user-blk server, alone or under `vblkscope record`, and what its trace says.
+"""The device side of a guest test: a vhost-user-blk server, alone or recorded, and what the recording says.
 
 Programs come from the environment, which the build sets: VBLKD, VBLKSCOPE, VBLK_GUEST_IMAGE.
 """
@@ -48,84 +48,81 @@ def busiest_thread(pid, window_s=2.0):
 
 
 class Device:
-    """A running server of one disk file. Leaving the context ends it."""
+    """A running server of one disk file, and the recorder that looks at it alone. Leaving the context ends both."""
 
     def __init__(self, directory, disk, options=(), recorded=False, stand_in=False):
         self.socket_path = os.path.join(directory, "disk.sock")
         self.trace = os.path.join(directory, "trace")
+        self._directory = directory
         self._recorded = recorded
-        self._log_path = os.path.join(directory, "device.log")
-        self._process = None
-        self.pid = 0
+        self._server = self._recorder = None
         if stand_in:
-            self.command = [
+            self._command = [
                 "qemu-storage-daemon", "--blockdev", f"driver=file,node-name=disk,filename={disk}",
                 "--export", "type=vhost-user-blk,id=export,node-name=disk,writable=on,"
                 f"addr.type=unix,addr.path={self.socket_path},num-queues={QUEUES}"]
         else:
-            self.command = [os.environ["VBLKD"], f"--socket-path={self.socket_path}", f"--blk-file={disk}",
-                            f"--num-queues={QUEUES}", f"--iothreads={IOTHREADS}", *options]
-        if recorded:
-            self.command = [os.environ["VBLKSCOPE"], "record", f"--output={self.trace}",
-                            "--events=core,loop,request", "--", *self.command]
+            self._command = [os.environ["VBLKD"], f"--socket-path={self.socket_path}", f"--blk-file={disk}",
+                             f"--num-queues={QUEUES}", f"--iothreads={IOTHREADS}", *options]
+
+    @property
+    def pid(self):
+        return self._server.pid
 
     def __enter__(self):
-        with open(self._log_path, "wb") as log:
-            self._process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
-            wait_for(lambda: is_listening(self.socket_path) or self._process.poll() is not None, 60,
-                     "no socket to connect to")
-            if self._process.poll() is not None:
-                raise GuestError(f"the device did not start: {self.log()}")
-            self.pid = self._find_server()
+            self._server = self._start("device.log", self._command)
+            self._await(self._server, "device.log", lambda: is_listening(self.socket_path), "no socket to connect to")
+            if self._recorded:
+                self._recorder = self._start("recorder.log", [
+                    os.environ["VBLKSCOPE"], "record", f"--output={self.trace}", "--events=core,loop,request",
+                    f"--pid={self.pid}"])
+                self._await(self._recorder, "recorder.log", lambda: "recording " in self._log("recorder.log"),
+                            "no recording began")
         except BaseException:
             self._kill()
             raise
         return self
 
-    def _find_server(self):
-        """The server's process id: under the recorder it is the child of the process that was started."""
-        if not self._recorded:
-            return self._process.pid
-        program = os.path.basename(os.environ["VBLKD"])
-        for task in os.listdir(f"/proc/{self._process.pid}/task"):
-            with open(f"/proc/{self._process.pid}/task/{task}/children") as children:
-                for child in children.read().split():
-                    with open(f"/proc/{child}/comm") as comm:
-                        if comm.read().strip() == program[:15]:
-                            return int(child)
-        raise GuestError(f"the recorder runs no {program}: {self.log()}")
+    def _start(self, log_name, command):
+        with open(os.path.join(self._directory, log_name), "wb") as log:
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def _await(self, process, log_name, condition, what):
+        wait_for(lambda: condition() or process.poll() is not None, 60, what)
+        if process.poll() is not None:
+            raise GuestError(f"{what}: status {process.returncode}: {self._log(log_name)}")
 
     def __exit__(self, kind, value, trace):
         self._kill()
 
     def _kill(self):
-        if self._process.poll() is None:
-            if self._recorded and self.pid:
-                # Without its command the recorder ends by itself, and takes its tracing session along.
-                try:
-                    os.kill(self.pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-                try:
-                    self._process.wait(20)
-                except subprocess.TimeoutExpired:
-                    pass
-            self._process.kill()
-            self._process.wait()
+        if self._server and self._server.poll() is None:
+            self._server.kill()
+            self._server.wait()
+        if self._recorder and self._recorder.poll() is None:
+            # It ends with the process that it records, and takes its tracing session along.
+            try:
+                self._recorder.wait(20)
+            except subprocess.TimeoutExpired:
+                self._recorder.kill()
+                self._recorder.wait()
 
     def stop(self, timeout_s=60):
-        """SIGTERM: everything acknowledged is on disk, and the status is 0."""
-        os.kill(self.pid, signal.SIGTERM)
-        try:
-            status = self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            raise GuestError(f"the device did not stop within {timeout_s} s: {self.log()}") from None
-        if status != 0:
-            raise GuestError(f"the device ended with status {status}: {self.log()}")
+        """SIGTERM: everything acknowledged is on disk, the status is 0, and so is that of the recorder."""
+        self._server.terminate()
+        for process, log_name in ((self._server, "device.log"), (self._recorder, "recorder.log")):
+            if not process:
+                continue
+            try:
+                status = process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                raise GuestError(f"{log_name}: no end within {timeout_s} s: {self._log(log_name)}") from None
+            if status != 0:
+                raise GuestError(f"{log_name}: ended with status {status}: {self._log(log_name)}")
 
-    def log(self):
-        with open(self._log_path, errors="replace") as log:
+    def _log(self, name):
+        with open(os.path.join(self._directory, name), errors="replace") as log:
             return log.read()
 
 
@@ -154,7 +151,7 @@ step.begin = time.monotonic()
 
 def print_logs(directory):
     for place, _, names in os.walk(directory):
-        for name in sorted(set(names) & {"device.log", "console.log", "qemu.log"}):
+        for name in sorted(set(names) & {"device.log", "recorder.log", "console.log", "qemu.log"}):
             with open(os.path.join(place, name), errors="replace") as log:
                 print(f"--- {name}, last 60 lines", *log.read().splitlines()[-60:], sep="\n")
 

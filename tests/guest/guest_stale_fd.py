@@ -40,7 +40,7 @@ def expect_spinning(pid):
 def expect_idle(pid):
     name, share = busiest_thread(pid)
     if share > IDLE_SHARE:
-        raise GuestError(f"without a driver the device should be idle; thread {name} is runnable {share:.0%} of the time")
+        raise GuestError(f"without a driver thread {name} should be idle, and is runnable {share:.0%} of the time")
     step(f"all threads idle: the busiest, {name}, is runnable {share:.1%} of the time")
 
 
