@@ -11,6 +11,8 @@ extern const struct check_class check_wakeup;
 extern const struct check_class check_drain_order;
 extern const struct check_class check_vma;
 extern const struct check_class check_pool_overflow;
+extern const struct check_class check_pool_imbalance;
+extern const struct check_class check_pool_thrash;
 extern const struct check_class check_stuck_request;
 extern const struct check_class check_wrong_loop;
 extern const struct check_class check_slow_requests;
@@ -28,6 +30,8 @@ const struct check_class *const check_registry[] = {
     &check_drain_order,
     &check_vma,
     &check_pool_overflow,
+    &check_pool_imbalance,
+    &check_pool_thrash,
     &check_stuck_request,
     &check_wrong_loop,
     &check_slow_requests,
