@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -95,13 +96,13 @@ static void test_cut_at_every_byte(void **state)
 {
     struct fixture *f = *state;
 
-    for (gsize cut = 0; cut < f->size_bytes; cut++) {
+    for (gsize cut = f->size_bytes; cut-- > 0;) { /* ever shorter: nothing has to be written again */
         unsigned packet = cut / PACKET_BYTES;
         uint64_t rest = cut % PACKET_BYTES;
         bool content_whole = rest >= content_bytes(f, packet);
         struct stream_summary summary;
 
-        folder_write(f->folder, "t/channel0_1", f->bytes, cut);
+        assert_int_equal(truncate(f->path, cut), 0);
         summary = walk(f, PACKETS_ALL);
         assert_int_equal(summary.packet_count, packet + (content_whole ? 1 : 0));
         assert_int_equal(summary.whole_bytes, summary.packet_count * PACKET_BYTES);
