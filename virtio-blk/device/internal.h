@@ -92,6 +92,7 @@ struct vblk_queue {
     bool interrupt_pending;
     bool pending;             /* what turning notifications on found */
     bool starved;             /* all requests were out, or no memory for a chain */
+    bool timer_polls;         /* the ring is polled: the timer goes on for as long as the queue is in its loop */
     bool unfinished;          /* a full batch was taken: notifications are off, the bottom half goes on */
     struct rt_bh *bh;         /* interrupts of requests that end outside queue_process(), and more work */
     struct rt_timer *retry_timer; /* no coroutine could be had, or the ring is polled */

@@ -214,7 +214,7 @@ static void retry(void *opaque)
 
     queue->starved = false;
     bottom_half(queue);
-    if (queue->polled)
+    if (queue->timer_polls)
         rt_timer_arm(queue->retry_timer, rt_clock_ns() + POLLED_RING_NS);
 }
 
@@ -332,7 +332,8 @@ int vblk_queue_enter_loop(struct vblk_queue *queue)
         vblk_queue_leave_loop(queue);
         return -ENOMEM;
     }
-    if (queue->polled)
+    queue->timer_polls = queue->polled;
+    if (queue->timer_polls)
         rt_timer_arm(queue->retry_timer, rt_clock_ns() + POLLED_RING_NS);
     return 0;
 }

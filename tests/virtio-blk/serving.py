@@ -1,0 +1,161 @@
+"""vblkd as a process, and vblk-load against it, for the integration tests beside this file.
+
+Programs come from the environment, which the build sets: VBLKD, VBLK_LOAD.
+"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from waiting import is_listening, wait_for  # noqa: E402  (tests/waiting.py)
+
+DEADLINE_S = 60
+
+
+class Server:
+    """A vblkd. `options` name disks and sockets; ready when every socket path among `sockets` listens."""
+
+    def __init__(self, directory, *options, sockets=("socket",), pass_fds=(), env=None):
+        self.directory = pathlib.Path(directory)
+        self.options = [str(option) for option in options]
+        self.sockets = [str(self.directory / name) for name in sockets]
+        self.log_path = self.directory / f"log-{time.monotonic_ns()}"
+        self.pass_fds = pass_fds
+        self.env = env
+        self.process = None
+
+    @property
+    def socket_path(self):
+        return self.sockets[0]
+
+    def start(self):
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen([os.environ["VBLKD"], *self.options], stdin=subprocess.DEVNULL, stdout=log,
+                                            stderr=log, pass_fds=self.pass_fds, env=self.env)
+        wait_for(lambda: "ready, serving" in self.log() or self.process.poll() is not None, DEADLINE_S, "vblkd is ready")
+        assert self.process.poll() is None, f"vblkd ended at its start: {self.log()}"
+        for path in self.sockets:
+            assert is_listening(path), f"{path}: said to be ready, but does not listen"
+        return self
+
+    def log(self):
+        return self.log_path.read_text(errors="replace")
+
+    def wait(self, status=0):
+        """Until it has ended, with that status."""
+        ended = self.process.wait(DEADLINE_S)
+        assert ended == status, f"vblkd: status {ended} instead of {status}: {self.log()}"
+        assert "Sanitizer" not in self.log() and "runtime error" not in self.log(), self.log()
+
+    def stop(self):
+        """SIGTERM drains and ends with status 0."""
+        self.process.send_signal(signal.SIGTERM)
+        self.wait()
+
+    def kill(self):
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(DEADLINE_S)
+
+    def __enter__(self):
+        try:
+            return self.start()
+        except BaseException:
+            self.kill()
+            raise
+
+    def __exit__(self, kind, value, traceback):
+        if kind:
+            self.kill()
+            print(f"--- log of vblkd {' '.join(self.options)}\n{self.log()}")
+        elif self.process.poll() is None:
+            self.stop()
+
+
+def refused(*options, status=1, words="", env=None):
+    """vblkd ends by itself with one line on stderr that holds `words`."""
+    result = subprocess.run([os.environ["VBLKD"], *map(str, options)], stdin=subprocess.DEVNULL, capture_output=True,
+                            text=True, timeout=DEADLINE_S, env=env)
+    lines = [line for line in result.stderr.splitlines() if "continuing without tracing" not in line]
+    assert result.returncode == status, f"{options}: status {result.returncode}: {result.stderr}"
+    assert len(lines) == 1 and lines[0].startswith("vblkd: ") and words in lines[0], f"{options}: {result.stderr!r}"
+    assert result.stdout == "", result.stdout
+    return lines[0]
+
+
+def load_command(socket_path, *arguments):
+    arguments = [str(argument) for argument in arguments]
+    words = [arguments.pop(0)] if arguments and not arguments[0].startswith("-") else []
+    return [os.environ["VBLK_LOAD"], *words, f"--socket-path={socket_path}", *arguments]
+
+
+def load(socket_path, *arguments, status=0):
+    """Run vblk-load to its end; the report as a dictionary."""
+    result = subprocess.run(load_command(socket_path, *arguments, "--json"), stdin=subprocess.DEVNULL, capture_output=True,
+                            text=True, timeout=DEADLINE_S * 2)
+    assert result.returncode == status, f"{result.args}: status {result.returncode}\n{result.stdout}\n{result.stderr}"
+    assert "Sanitizer" not in result.stderr, result.stderr
+    return json.loads(result.stdout) if result.stdout else None
+
+
+class BackgroundLoad:
+    """vblk-load that runs beside the test; killed if it is still there at the end."""
+
+    def __init__(self, socket_path, *arguments):
+        self.process = subprocess.Popen(load_command(socket_path, *arguments), stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def finish(self):
+        """(status, stdout, stderr)"""
+        out, err = self.process.communicate(timeout=DEADLINE_S)
+        return self.process.returncode, out, err
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+
+def thread_seconds(pid):
+    """{thread name: processor seconds used, user and system}; names of vblkd's threads are distinct enough."""
+    ticks_per_s = os.sysconf("SC_CLK_TCK")
+    result = {}
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/stat") as stat:
+            name, _, rest = stat.read().partition("(")[2].rpartition(")")
+        fields = rest.split()
+        key = "main" if int(task) == pid else name
+        result[key] = result.get(key, 0) + (int(fields[11]) + int(fields[12])) / ticks_per_s
+    return result
+
+
+def make_image(path, size_bytes):
+    with open(path, "wb") as image:
+        image.truncate(size_bytes)
+    return path
+
+
+def _end_by_signal(number, frame):
+    raise SystemExit(f"ended by signal {number}")
+
+
+def main(tests):
+    """Run each test with a temporary directory of its own."""
+    signal.signal(signal.SIGTERM, _end_by_signal)  # the build's timeout: unwind, so that nothing stays behind
+    only = sys.argv[1:]
+    for test in tests:
+        if only and test.__name__ not in only:
+            continue
+        begin = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="vblkd-", dir="/var/tmp") as directory:
+            test(pathlib.Path(directory))
+        print(f"ok {test.__name__} ({time.monotonic() - begin:.1f} s)", flush=True)
