@@ -52,9 +52,9 @@ static void shared_finish(void *shared)
                     intervals, streams);
     finding_advice(
         finding,
-        "Verdicts that could hang on what is missing say \"cannot tell\". Record again with larger or more "
-        "sub-buffers (lttng enable-channel --subbuf-size, --num-subbuf), with fewer sets, or, in a test, "
-        "with LTTNG_UST_ALLOW_BLOCKING=1 and --blocking-timeout=inf.");
+        "Verdicts that could hang on what is missing say \"cannot tell\". Record again with fewer sets or a "
+        "larger --buffer-size (vblkscope record); with lttng itself, with larger or more sub-buffers "
+        "(lttng enable-channel --subbuf-size, --num-subbuf).");
 }
 
 const struct check_class check_events_lost = {

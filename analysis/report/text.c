@@ -96,7 +96,7 @@ static char *format_duration(int64_t ns)
 
 static char *format_offset(const struct writer *writer, int64_t time_ns)
 {
-    return g_strdup_printf("+%.6f s", (time_ns - writer->begin_ns) / 1e9);
+    return g_strdup_printf("%+.6f s", (time_ns - writer->begin_ns) / 1e9);
 }
 
 static char *plural(size_t count, const char *noun)
@@ -181,6 +181,17 @@ static void write_verdict(struct writer *writer, const json_t *report)
     g_free(unsure_text);
 }
 
+/* "process vblkd (4711)", as far as it was recorded. */
+static void write_process_name(GString *line, const char *key, const json_t *process)
+{
+    const char *name = json_string_value(json_object_get(process, "name"));
+    const json_t *pid = json_object_get(process, "pid");
+
+    g_string_append_printf(line, "%s %s", key, name ? name : "without name");
+    if (json_is_integer(pid))
+        g_string_append_printf(line, " (%" JSON_INTEGER_FORMAT ")", json_integer_value(pid));
+}
+
 static void write_subject(struct writer *writer, const json_t *subject)
 {
     GString *line = g_string_new(NULL);
@@ -192,9 +203,11 @@ static void write_subject(struct writer *writer, const json_t *subject)
             continue;
         if (line->len > 0)
             g_string_append(line, ", ");
-        if (json_is_string(value))
+        if (json_is_object(value))
+            write_process_name(line, key, value);
+        else if (json_is_string(value))
             g_string_append_printf(line, "%s %s", key, json_string_value(value));
-        else if (json_is_integer(value))
+        else
             g_string_append_printf(line, "%s %" JSON_INTEGER_FORMAT, key, json_integer_value(value));
     }
     if (line->len > 0)

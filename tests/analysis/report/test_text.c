@@ -56,7 +56,8 @@ static void assert_says(const char *text, const char *part)
 #define FINDING                                                                                              \
     "'findings': [{'id': 'stale-fd', 'severity': 'error', 'summary': 'A handler stays.', "                   \
     "'begin_ns': 1700000001000000000, 'end_ns': 1700000002000000000, 'count': 12, "                          \
-    "'subject': {'loop': 'main', 'fd': 31, 'class_name': null}, 'cause': 'nested-drain', "                   \
+    "'subject': {'loop': 'main', 'fd': 31, 'class_name': null, 'process': {'name': 'vblkd', 'pid': 7}}, "   \
+    "'cause': 'nested-drain', "                                                                            \
     "'evidence': [{'time_ns': 1700000001000000000, 'event': 'rt_loop:fd_attach', 'text': 'attached'}], "     \
     "'advice': 'Detach it.'}]"
 #define NO_FINDINGS "'findings': []"
@@ -68,7 +69,7 @@ static void test_finding_is_told_with_all_it_has(void **state)
 
     assert_begins(text, "VERDICT: 1 error.\n");
     assert_says(text, "error stale-fd: A handler stays.");
-    assert_says(text, "subject: loop main, fd 31\n");
+    assert_says(text, "subject: loop main, fd 31, process vblkd (7)\n");
     assert_says(text, "cause: nested-drain");
     assert_says(text, "since 2023-11-14 22:13:21.000000 UTC (+1.000000 s), for 1.00 s, count 12");
     assert_says(text, "+1.000000 s    rt_loop:fd_attach            attached");
