@@ -222,9 +222,15 @@ bool vblk_queue_kicked(void *opaque)
 {
     struct vblk_queue *queue = opaque;
     eventfd_t value;
+    ssize_t got = read(queue->kick_fd, &value, sizeof(value));
 
-    if (eventfd_read(queue->kick_fd, &value) != 0) {
+    if (got != sizeof(value)) {
         vblk_count(&queue->counters.empty_kicks);
+        if (got >= 0 || (errno != EAGAIN && errno != EINTR)) {
+            /* No eventfd, or a pipe without a writer: it would be ready, and unread, for ever. */
+            vblk_queue_break(queue, got < 0 ? -errno : -EPROTO, "its kick descriptor cannot be read");
+            vblk_notifier_detach(queue);
+        }
         return false;
     }
     vblk_count(&queue->counters.kicks);

@@ -193,6 +193,15 @@ static uint32_t get_id(const struct vblk_request *request)
     return done;
 }
 
+/* Data that lies where the other side may not touch it: a write without data would be acknowledged as if it had some. */
+static bool is_misplaced(const struct vblk_request *request)
+{
+    const struct vblk_element *element = request->element;
+
+    return request->header_type == VIRTIO_BLK_T_OUT ? element->in_bytes > 1
+                                                    : element->out_bytes > sizeof(struct header);
+}
+
 void vblk_request_run(void *opaque)
 {
     struct vblk_request *request = opaque;
@@ -203,7 +212,7 @@ void vblk_request_run(void *opaque)
 
     switch (request->header_type) {
     case VIRTIO_BLK_T_IN:
-        if (!inside_disk(request))
+        if (is_misplaced(request) || !inside_disk(request))
             status = VIRTIO_BLK_S_IOERR;
         else if (request->size_bytes > 0 && transfer_co(request, id, false) < 0)
             status = VIRTIO_BLK_S_IOERR;
@@ -211,7 +220,7 @@ void vblk_request_run(void *opaque)
             written_bytes = request->size_bytes;
         break;
     case VIRTIO_BLK_T_OUT:
-        if (device->facts.read_only || !inside_disk(request) ||
+        if (device->facts.read_only || is_misplaced(request) || !inside_disk(request) ||
             (request->size_bytes > 0 && transfer_co(request, id, true) < 0))
             status = VIRTIO_BLK_S_IOERR;
         break;

@@ -234,6 +234,39 @@ static void test_a_broken_queue_stops_alone(void **state)
     served_stop(&served);
 }
 
+static bool has_let_its_notifier_go(struct vblk_device *device)
+{
+    return atomic_load(&device->queues[0].broken) && !device->queues[0].handler;
+}
+
+/* The end of a pipe that nobody writes is ready for ever and cannot be read: the loop must not spin on it. */
+static void test_a_kick_descriptor_that_is_none(void **state)
+{
+    struct fe_options options = FE_OPTIONS_DEFAULT;
+    const uint64_t ring = 0;
+    struct served served;
+    struct front_end *fe;
+    uint16_t base;
+    int ends[2];
+
+    (void)state;
+    options.queue_count = 2;
+    served_start(&served, &(struct vblk_device_options){ .blk_file = "null:1M", .queue_count = 2 }, 1, 0);
+    fe = served_front_end(&served, &options);
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    close(ends[1]);
+    assert_int_equal(fe_set(fe, WIRE_SET_VRING_KICK, &ring, sizeof(ring), ends, 1), 0);
+    close(ends[0]);
+    served_wait(&served, has_let_its_notifier_go, "the queue broke and its notifier left the loop");
+    assert_int_equal(served_request(fe, 1, VIRTIO_BLK_T_IN, 0, NULL, 512), VIRTIO_BLK_S_OK);
+    assert_int_equal(fe_queue_stop(fe, 0, &base), 0);
+    assert_int_equal(fe_queue_start(fe, 0), 0);
+    assert_int_equal(fe_queue_enable(fe, 0, true), 0);
+    assert_int_equal(served_request(fe, 0, VIRTIO_BLK_T_IN, 0, NULL, 512), VIRTIO_BLK_S_OK);
+    fe_destroy(fe);
+    served_stop(&served);
+}
+
 /* With a loop that polls, many small bursts: each phase of polling turns notifications off and on. */
 static void test_bursts_while_the_loop_polls(void **state)
 {
@@ -259,6 +292,7 @@ int main(void)
         cmocka_unit_test(test_a_driver_that_uses_up_the_budget),
         cmocka_unit_test(test_a_polled_ring),
         cmocka_unit_test(test_a_broken_queue_stops_alone),
+        cmocka_unit_test(test_a_kick_descriptor_that_is_none),
         cmocka_unit_test(test_bursts_while_the_loop_polls),
     };
 

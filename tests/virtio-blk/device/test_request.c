@@ -258,6 +258,33 @@ static void test_ranges_outside_the_disk(void **state)
     unlink(disk);
 }
 
+/* The driver gave a write memory that is the device's to write, and a read the opposite. */
+static void test_data_on_the_wrong_side(void **state)
+{
+    static const struct {
+        uint32_t type;
+        enum fe_direction direction;
+    } cases[] = { { VIRTIO_BLK_T_OUT, FE_FROM_DEVICE }, { VIRTIO_BLK_T_IN, FE_TO_DEVICE } };
+    struct served served;
+    struct front_end *fe;
+
+    (void)state;
+    served_start(&served, &(struct vblk_device_options){ .blk_file = "null:1M" }, 1, 0);
+    fe = served_front_end(&served, NULL);
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct fe_queue *queue = fe_queue(fe, 0);
+        uint16_t slot = fe_queue_take(queue);
+
+        fe_queue_prepare(queue, slot, cases[i].type, 0, 512, cases[i].direction);
+        fe_queue_submit(queue, slot);
+        assert_int_equal(served_reap(fe, 0), slot);
+        assert_int_equal(*queue->slots[slot].status, VIRTIO_BLK_S_IOERR);
+        fe_queue_give(queue, slot);
+    }
+    fe_destroy(fe);
+    served_stop(&served);
+}
+
 static void test_read_only_disks_refuse_writes(void **state)
 {
     char disk[] = "/tmp/vblk-request-XXXXXX";
@@ -333,6 +360,7 @@ int main(void)
         cmocka_unit_test(test_only_a_status_byte),
         cmocka_unit_test(test_sectors_that_overflow),
         cmocka_unit_test(test_ranges_outside_the_disk),
+        cmocka_unit_test(test_data_on_the_wrong_side),
         cmocka_unit_test(test_read_only_disks_refuse_writes),
         cmocka_unit_test(test_serial_in_buffers_of_any_size),
         cmocka_unit_test(test_unknown_types),
