@@ -11,6 +11,7 @@
 #include "input/progress.h"
 #include "input/run.h"
 #include "report/output.h"
+#include "report/printable.h"
 
 #define STATUS_FAILED 1
 #define STATUS_USAGE 2
@@ -34,12 +35,14 @@ static void complain(const char *format, ...) G_GNUC_PRINTF(1, 2);
 static void complain(const char *format, ...)
 {
     va_list args;
-    char *text;
+    char *text, *printable;
 
     va_start(args, format);
     text = g_strdup_vprintf(format, args);
     va_end(args);
-    fprintf(stderr, "vblkscope analyze: %s\n", text);
+    printable = printable_text(text);
+    fprintf(stderr, "vblkscope analyze: %s\n", printable);
+    g_free(printable);
     g_free(text);
 }
 

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "report/printable.h"
+
 #define WIDTH 110
 #define NS_PER_S INT64_C(1000000000)
 
@@ -138,6 +140,7 @@ static void write_verdict(struct writer *writer, const json_t *report)
     const struct style *style = writer->style;
     size_t errors = count_severity(findings, "error"), warnings = count_severity(findings, "warning");
     size_t unsure = json_array_size(json_object_get(report, "inconclusive"));
+    size_t damaged = json_array_size(json_object_get(json_object_get(report, "trace"), "cut_streams"));
     char *error_text = plural(errors, "error"), *warning_text = plural(warnings, "warning");
     char *unsure_text = plural(unsure, "check");
     bool foreign;
@@ -170,6 +173,11 @@ static void write_verdict(struct writer *writer, const json_t *report)
     else if (unsure > 0)
         g_string_append_printf(writer->text, "%sCANNOT TELL%s: nothing found, but %s could not decide.\n",
                                style->warning, style->reset, unsure_text);
+    else if (damaged > 0)
+        g_string_append_printf(writer->text,
+                               "%sVERDICT: nothing found in what could be read%s; %zu %s damaged (see \"Not seen\"), and "
+                               "what was in the rest\nis unknown.\n",
+                               style->warning, style->reset, damaged, damaged == 1 ? "stream is" : "streams are");
     else
         g_string_append_printf(
             writer->text,
@@ -413,8 +421,9 @@ static void write_environment(struct writer *writer, const json_t *trace)
     g_free(duration);
 }
 
-char *report_text(const json_t *report, bool colours)
+char *report_text(const json_t *source, bool colours)
 {
+    json_t *report = printable_json(source);
     const json_t *trace = json_object_get(report, "trace");
     struct writer writer = {
         .text = g_string_new(NULL),
@@ -431,5 +440,6 @@ char *report_text(const json_t *report, bool colours)
     write_skipped(&writer, json_object_get(report, "skipped"));
     write_losses(&writer, trace);
     write_environment(&writer, trace);
+    json_decref(report);
     return g_string_free(writer.text, FALSE);
 }

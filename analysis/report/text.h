@@ -10,7 +10,8 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/** Never NULL; the caller frees it with g_free(). Members that the report lacks are left out. */
+/** Never NULL; the caller frees it with g_free(). Members that the report lacks are left out; control characters in names
+ * are written out (printable.h). */
 char *report_text(const json_t *report, bool colours);
 
 #endif

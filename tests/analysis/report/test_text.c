@@ -89,6 +89,18 @@ static void test_nothing_found(void **state)
     g_free(text);
 }
 
+static void test_nothing_found_in_a_damaged_recording(void **state)
+{
+    json_t *report = json_pack("{s:[], s:[], s:{s:i, s:[s], s:[{s:s, s:i}]}}", "findings", "inconclusive", "trace",
+                               "known_event_count", 7, "recorded_sets", "core", "cut_streams", "stream", "rec/c_1",
+                               "begin_ns", 5);
+    char *text = report_text(report, false);
+
+    assert_begins(text, "VERDICT: nothing found in what could be read; 1 stream is damaged");
+    g_free(text);
+    json_decref(report);
+}
+
 static void test_missing_sets_come_first(void **state)
 {
     char *text = render(
@@ -151,11 +163,28 @@ static void test_survives_a_report_without_anything(void **state)
     json_decref(report);
 }
 
+/* A trace from elsewhere must not drive the terminal that shows its report. */
+static void test_control_characters_are_written_out(void **state)
+{
+    char *text = render("'findings': [{'id': 'queue-broken', 'severity': 'error', 'summary': 'disk \\u001b[2Jx\\u0007', "
+                        "'subject': {'device': 'a\\u009b31m\\u202eb\\u007f\\n'}}], 'skipped': [], 'inconclusive': []",
+                        7, "'core'", false, false);
+
+    (void)state;
+    assert_says(text, "disk \\x1b[2Jx\\x07");
+    assert_says(text, "a\\x9b31m\\u{202e}b\\x7f\\x0a");
+    assert_null(strchr(text, '\033'));
+    assert_null(strchr(text, '\a'));
+    g_free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_control_characters_are_written_out),
         cmocka_unit_test(test_finding_is_told_with_all_it_has),
         cmocka_unit_test(test_nothing_found),
+        cmocka_unit_test(test_nothing_found_in_a_damaged_recording),
         cmocka_unit_test(test_missing_sets_come_first),
         cmocka_unit_test(test_nothing_to_judge),
         cmocka_unit_test(test_cannot_tell),
