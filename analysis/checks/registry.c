@@ -6,8 +6,11 @@
 /* One line a check, in the order of the contract; a check for two findings stands at the first. */
 extern const struct check_class check_stale_fd;
 extern const struct check_class check_unread_fd;
+extern const struct check_class check_false_progress;
 extern const struct check_class check_deaf_queue;
 extern const struct check_class check_wakeup;
+extern const struct check_class check_needless_writes;
+extern const struct check_class check_notify_me;
 extern const struct check_class check_drain_order;
 extern const struct check_class check_vma;
 extern const struct check_class check_pool_overflow;
@@ -15,18 +18,23 @@ extern const struct check_class check_pool_imbalance;
 extern const struct check_class check_pool_thrash;
 extern const struct check_class check_stuck_request;
 extern const struct check_class check_wrong_loop;
+extern const struct check_class check_loop_hog;
 extern const struct check_class check_slow_requests;
 extern const struct check_class check_missing_interrupt;
 extern const struct check_class check_queue_broken;
 extern const struct check_class check_lost_request;
+extern const struct check_class check_poll_waste;
 extern const struct check_class check_events_lost;
 
 /* clang-format off */
 const struct check_class *const check_registry[] = {
     &check_stale_fd,
     &check_unread_fd,
+    &check_false_progress,
     &check_deaf_queue,
     &check_wakeup,
+    &check_needless_writes,
+    &check_notify_me,
     &check_drain_order,
     &check_vma,
     &check_pool_overflow,
@@ -34,10 +42,12 @@ const struct check_class *const check_registry[] = {
     &check_pool_thrash,
     &check_stuck_request,
     &check_wrong_loop,
+    &check_loop_hog,
     &check_slow_requests,
     &check_missing_interrupt,
     &check_queue_broken,
     &check_lost_request,
+    &check_poll_waste,
     &check_events_lost,
     NULL,
 };

@@ -73,6 +73,13 @@ static bool has_other_fault(const struct process *process, const struct handler 
     return false;
 }
 
+/* It runs because its poll callback said so, not because its descriptor is ready: that is false-progress. */
+static bool was_claimed(const struct occurrence *what)
+{
+    return what->loop && what->loop->poll_handler == what->handler->id &&
+           (what->handler->role == ROLE_HOST_NOTIFIER || what->handler->role == ROLE_COMPLETION);
+}
+
 static void dispatched(struct unread *unread, const struct occurrence *what)
 {
     const uint64_t id = what->event->fields.rt_loop_fd_dispatch.handler_id;
@@ -86,7 +93,7 @@ static void dispatched(struct unread *unread, const struct occurrence *what)
             g_hash_table_remove(unread->suspects, (void *)(uintptr_t)id);
         return;
     }
-    if (!what->handler)
+    if (!what->handler || was_claimed(what))
         return;
     if (!suspect) {
         suspect = g_new0(struct suspect, 1);

@@ -16,6 +16,7 @@ static void fell_asleep(struct loop *loop, int64_t since_ns, int64_t timeout_ns)
     loop->sleep =
         (struct loop_sleep){ .asleep = true, .known = true, .since_ns = since_ns, .timeout_ns = timeout_ns };
     loop->polling = false;
+    loop->poll_handler = 0;
 }
 
 static void announced(const struct occurrence *what)
@@ -57,6 +58,7 @@ void phase_update(const struct occurrence *what)
             loop->sleep.asleep; /* the end of another one than the last that began: begin unknown */
         loop->sleep.asleep = false;
         loop->sleep.end_ns = event->time_ns;
+        loop->poll_handler = 0;
         break;
     case EVENT_rt_loop_poll_begin:
         woke(loop, event->time_ns);
@@ -66,6 +68,8 @@ void phase_update(const struct occurrence *what)
         break;
     case EVENT_rt_loop_poll_end:
         loop->polling = false;
+        loop->poll_handler =
+            event->fields.rt_loop_poll_end.progress ? event->fields.rt_loop_poll_end.handler_id : 0;
         woke(loop, event->time_ns);
         break;
     default:

@@ -67,6 +67,8 @@ struct loop {
     struct loop_sleep sleep;
     bool polling;                           /**< between poll_begin and poll_end */
     int64_t poll_since_ns, poll_timeout_ns; /**< of the current or the last polling */
+    uint64_t
+        poll_handler; /**< the handler that ended the last polling with progress; 0: none, or it slept since */
     bool gone;
     int64_t gone_ns;
     uint64_t dispatches;       /**< fd_dispatch events seen */

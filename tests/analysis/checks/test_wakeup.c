@@ -293,7 +293,8 @@ static void test_announced_just_before_it_woke(void **state)
     f = feed_create(FEED_ALL_SETS);
     feed(f, feed_baseline);
     announce(f, "notified=1 pending=1 waiting=1 waiting_ns=60000000000 timeout_ns=-1");
-    feed(f, "2.201 " WAKE "2.202 " RUN "2.203 " SLEEP);
+    feed(f, "2.201 " WAKE "2.201 12@1 rt_loop:notify_me loop_id=3 old_value=1 new_value=0\n"
+            "2.202 " RUN "2.203 " SLEEP);
     feed_end(f, 40);
     expect(f, "", "");
 }
