@@ -15,6 +15,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 
 from serving import (DEADLINE_S, BackgroundLoad, Server, is_listening, load, make_image, refused, thread_seconds, wait_for)
 
@@ -280,9 +281,39 @@ def signals_at_any_time(directory):
                 front_end.finish()
 
 
+def used_by_main(server):
+    return thread_seconds(server.process.pid)["main"]
+
+
+def eventfds(server):
+    return sum("eventfd" in os.readlink(entry.path) for entry in os.scandir(f"/proc/{server.process.pid}/fd"))
+
+
+def a_stop_leaves_no_loop_spinning(directory):
+    """With the fault it does: the front end holds the eventfd of a stopped ring, and the main thread never sleeps."""
+    stopped_rings = 2 * 2  # each keeps its descriptors for interrupts and errors; that for kicks is closed
+    for fault in ([], ["--fault=started-before-attach"]):
+        with Server(directory, f"--socket-path={directory}/socket", "--blk-file=null:1G", "--num-queues=2", "--iothreads=2",
+                    *fault) as server:
+            idle = eventfds(server)
+            with BackgroundLoad(server.socket_path, "--queues=2", "--number-ios=1000", "--hold=60") as front_end:
+                wait_for(lambda: used_by_main(server) > 0.3 if fault else eventfds(server) == idle + stopped_rings, DEADLINE_S,
+                         "the main thread spins" if fault else "the rings are stopped")
+                used, begin = used_by_main(server), time.monotonic()
+                if fault:
+                    # What the machine gives it: on a busy one less than the whole processor.
+                    wait_for(lambda: used_by_main(server) - used > 0.3, DEADLINE_S, "the main thread goes on spinning")
+                else:
+                    wait_for(lambda: time.monotonic() - begin > 1, DEADLINE_S, "a second")
+                    share = (used_by_main(server) - used) / (time.monotonic() - begin)
+                    assert share < 0.1, f"the main thread uses {share:.0%} of a processor with nothing to do"
+                assert front_end.process.poll() is None
+
+
 if __name__ == "__main__":
     from serving import main
     main([verifies_on_every_kind_of_disk, sigterm_keeps_what_was_acknowledged, front_ends_come_and_go, sockets_in_use,
           disks_that_are_locked, qemu_and_vblkd_exclude_each_other, disks_that_are_of_no_use, mistakes_on_the_command_line,
           several_disks, rubbish_harms_nobody_else, descriptors_that_are_handed_over, tells_what_it_can_do,
-          warns_of_too_few_mappings, works_without_the_provider, signals_at_any_time])
+          warns_of_too_few_mappings, works_without_the_provider, signals_at_any_time,
+          a_stop_leaves_no_loop_spinning])
