@@ -4,8 +4,8 @@
  *     struct record_session *session = record_session_create(&options, &error);
  *     record_session_start(session, &error);
  *     ...
- *     record_session_stop(session, &error);
- *     record_session_destroy(session);
+ *     record_session_stop(session, give_up, opaque, &error);
+ *     record_session_destroy(session, &error);
  */
 #ifndef RECORD_SESSION_H
 #define RECORD_SESSION_H
@@ -55,7 +55,7 @@ bool record_session_start(struct record_session *session, GError **error);
 bool record_session_stop(struct record_session *session, bool (*give_up)(void *opaque), void *opaque,
                          GError **error);
 
-/** Take the session out of LTTng. The trace stays. NULL is allowed. */
+/** Take the session out of LTTng. The trace stays. NULL is allowed. False with @error set: LTTng still has it. */
 bool record_session_destroy(struct record_session *session, GError **error);
 
 #endif
