@@ -103,12 +103,11 @@ static inline __attribute__((always_inline)) void enter(struct rt_thread *thread
 /* Where no loop comes by, the outermost caller runs what was woken. */
 __attribute__((noinline)) static void run_ready(struct rt_thread *thread)
 {
-    struct rt_coroutine *co;
+    struct work_link *link;
 
-    while ((co = thread->ready_first)) {
-        thread->ready_first = co->wake_next;
-        if (!thread->ready_first)
-            thread->ready_last = &thread->ready_first;
+    while ((link = work_queue_pop(&thread->ready))) {
+        struct rt_coroutine *co = coroutine_of_wake_link(link);
+
         atomic_store_explicit(&co->wake_pending, false, memory_order_relaxed);
         enter(thread, &thread->leader, co);
     }
@@ -120,7 +119,7 @@ void rt_coroutine_enter(struct rt_coroutine *co)
     struct rt_coroutine *self = thread->current;
 
     enter(thread, self, co);
-    if (unlikely(thread->ready_first) && self == &thread->leader)
+    if (unlikely(thread->ready.first) && self == &thread->leader)
         run_ready(thread);
 }
 
@@ -153,11 +152,7 @@ void rt_coroutine_wake_later(struct rt_coroutine *co)
     if (loop) {
         rt_loop_wake_coroutine(loop, co); /* ORDER coroutine.wakeup, wake side */
     } else {
-        struct rt_thread *thread = rt_thread_self();
-
-        co->wake_next = NULL;
-        *thread->ready_last = co;
-        thread->ready_last = &co->wake_next;
+        work_queue_append(&rt_thread_self()->ready, &co->wake_link);
     }
 }
 

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "loop/work_queue.h"
 #include "rt/coroutine.h"
 
 struct stack_slab;
@@ -33,7 +34,7 @@ struct rt_coroutine {
     _Atomic bool wake_pending;      /**< it is in a list of woken coroutines */
 
     /* Whoever holds it in a list: the loop's list of woken coroutines, or a pool. Never both. */
-    struct rt_coroutine *wake_next;
+    struct work_link wake_link;
     struct rt_coroutine *pool_next;  /**< next in its batch */
     struct rt_coroutine *batch_next; /**< first of a batch in the global pool: next batch */
     uint32_t batch_count;            /**< first of a batch in the global pool: its size */
@@ -48,5 +49,10 @@ struct rt_coroutine {
     void *asan_fake_stack;
     struct rt_coroutine *came_from; /**< ucontext only: who switched here */
 };
+
+static inline struct rt_coroutine *coroutine_of_wake_link(struct work_link *link)
+{
+    return (struct rt_coroutine *)(void *)((char *)link - offsetof(struct rt_coroutine, wake_link));
+}
 
 #endif

@@ -54,7 +54,7 @@ __attribute__((cold, noinline)) static void register_thread(struct rt_thread *th
     if (!thread->current) {
         thread->current = &thread->leader;
         thread->leader.caller = &thread->leader; /* it runs, so nobody can enter it */
-        thread->ready_last = &thread->ready_first;
+        work_queue_init(&thread->ready);
 #ifdef RT_TSAN
         thread->leader.tsan_fiber = __tsan_get_current_fiber();
 #endif

@@ -31,7 +31,7 @@ struct rt_thread {
     struct rt_coroutine *current; /**< what runs */
     struct rt_mutex *held_mutexes;
     uint64_t next_id, last_id; /**< ids of coroutines come in blocks, so that threads do not contend for them */
-    struct rt_coroutine *ready_first, **ready_last; /**< woken where there is no loop */
+    struct work_queue ready; /**< woken where there is no loop */
     struct rt_coroutine leader;
     bool registered;
 

@@ -22,12 +22,12 @@ struct rt_loop;
  * another thread), notified, fence, notify_me, as for any published work. In the order of arrival.
  *
  * Implemented by runtime/loop/. Thread: any, also the loop's own, inside or outside a coroutine; never enters @co itself.
- * Link:      co->wake_next (coroutine_internal.h) belongs to the list until the loop has taken it.
+ * Link:      co->wake_link (coroutine_internal.h) belongs to the list until the loop has taken it.
  */
 void rt_loop_wake_coroutine(struct rt_loop *loop, struct rt_coroutine *co);
 
 /**
- * Run a coroutine that the loop took from its list. Read co->wake_next before: it is gone afterwards.
+ * Run a coroutine that the loop took from its list. It may be gone afterwards.
  *
  * Implemented by runtime/coroutine/. Thread: the loop's, outside any coroutine.
  */

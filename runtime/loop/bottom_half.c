@@ -1,7 +1,5 @@
 /*
- * Work from any thread. Other threads push onto a list without locks; the loop takes the whole list at once
- * into a queue of its own, so that nested passes go on where the outer one stopped. The loop's own thread
- * uses the queue directly.
+ * Work from any thread. work_queue.h tells how it gets to the loop.
  *
  * ORDER loop.bottom_half: what was written before rt_bh_schedule() is seen by the function, also when the
  * schedule found the bottom half queued already and pushed nothing.
@@ -23,56 +21,24 @@ enum {
 };
 
 struct rt_bh {
+    struct work_link link; /* first, so that the pointers convert */
     struct rt_loop *loop;
     void (*fn)(void *opaque);
     void *opaque;
     _Atomic unsigned flags;
-    struct rt_bh *next; /* whoever has it in a list */
 };
-
-static void queue_append(struct bh_queue *queue, struct rt_bh *bh)
-{
-    bh->next = NULL;
-    *queue->last = bh;
-    queue->last = &bh->next;
-    queue->count++;
-}
-
-/* Take what others pushed, oldest first. Thread: the loop's. */
-static void collect(struct rt_loop *loop)
-{
-    if (!atomic_load_explicit(&loop->bh_pushed, memory_order_relaxed))
-        return;
-    struct rt_bh *bh = atomic_exchange_explicit(&loop->bh_pushed, NULL, memory_order_acquire);
-    struct rt_bh *oldest = NULL;
-    while (bh) {
-        struct rt_bh *next = bh->next;
-        bh->next = oldest;
-        oldest = bh;
-        bh = next;
-    }
-    while (oldest) {
-        struct rt_bh *next = oldest->next;
-        queue_append(&loop->bh_queue, oldest);
-        oldest = next;
-    }
-}
 
 static void enqueue(struct rt_bh *bh)
 {
     struct rt_loop *loop = bh->loop;
     if (loop_is_own(loop)) {
-        collect(loop); /* what was pushed before goes first */
-        queue_append(&loop->bh_queue, bh);
+        work_queue_collect(&loop->bh_queue, &loop->bh_pushed); /* what was pushed before goes first */
+        work_queue_append(&loop->bh_queue, &bh->link);
         total_add(&loop->queued, 1);
         return;
     }
     atomic_fetch_add_explicit(&loop->published, 1, memory_order_relaxed);
-    struct rt_bh *newest = atomic_load_explicit(&loop->bh_pushed, memory_order_relaxed);
-    do {
-        bh->next = newest;
-    } while (!atomic_compare_exchange_weak_explicit(&loop->bh_pushed, &newest, bh, memory_order_release,
-                                                    memory_order_relaxed));
+    work_push(&loop->bh_pushed, &bh->link); /* ORDER loop.bottom_half, schedule side, the list */
     /* From here on bh may have run and be gone. */
     loop_publish(loop, PUBLISH_BOTTOM_HALF);
 }
@@ -121,21 +87,9 @@ int rt_loop_post(struct rt_loop *loop, void (*fn)(void *opaque), void *opaque)
     return 0;
 }
 
-static struct rt_bh *pop(struct bh_queue *queue)
-{
-    struct rt_bh *bh = queue->first;
-    if (!bh)
-        return NULL;
-    queue->first = bh->next;
-    if (!queue->first)
-        queue->last = &queue->first;
-    queue->count--;
-    return bh;
-}
-
 void bh_init(struct rt_loop *loop)
 {
-    loop->bh_queue.last = &loop->bh_queue.first;
+    work_queue_init(&loop->bh_queue);
 }
 
 /* Out of the list. Returns what it was flagged as; unless BH_SCHEDULED alone it is freed. */
@@ -151,11 +105,11 @@ static unsigned leave_list(struct rt_bh *bh)
 
 uint32_t bh_run(struct rt_loop *loop)
 {
-    collect(loop);
+    work_queue_collect(&loop->bh_queue, &loop->bh_pushed); /* ORDER loop.bottom_half, run side, the list */
     uint32_t ran = 0;
     /* What these queue runs in the next pass. */
     for (uint32_t left = loop->bh_queue.count; left > 0; left--) {
-        struct rt_bh *bh = pop(&loop->bh_queue);
+        struct rt_bh *bh = (struct rt_bh *)work_queue_pop(&loop->bh_queue);
         if (!bh)
             break; /* a nested pass ran them */
         void (*fn)(void *opaque) = bh->fn;
@@ -173,9 +127,9 @@ uint32_t bh_run(struct rt_loop *loop)
 
 void bh_deinit(struct rt_loop *loop)
 {
-    collect(loop);
+    work_queue_collect(&loop->bh_queue, &loop->bh_pushed);
     struct rt_bh *bh;
-    while ((bh = pop(&loop->bh_queue)))
+    while ((bh = (struct rt_bh *)work_queue_pop(&loop->bh_queue)))
         (void)leave_list(bh);
 }
 

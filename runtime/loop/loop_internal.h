@@ -10,6 +10,7 @@
 
 #include "loop/handler.h"
 #include "loop/monitor.h"
+#include "loop/work_queue.h"
 #include "rt/loop.h"
 
 #define CACHE_LINE_BYTES 64
@@ -27,17 +28,6 @@ struct poll_window {
     int64_t ns;
 };
 
-/** First in, first out, for the loop's thread alone. */
-struct bh_queue {
-    struct rt_bh *first, **last;
-    uint32_t count;
-};
-
-struct woken_queue {
-    struct rt_coroutine *first, **last;
-    uint32_t count;
-};
-
 /* Locks in taking order: the list of all loops, registry_lock. timer_lock is taken with no other. */
 struct rt_loop {
     /* Fixed at creation. */
@@ -52,10 +42,9 @@ struct rt_loop {
     /* Written by notifiers. One line, so that a notify moves one line between caches: notifying takes it for
      * writing anyway, and notify_me changes only around a wait. */
     alignas(CACHE_LINE_BYTES) _Atomic uint32_t notified;
-    _Atomic uint32_t notify_me;                  /**< written by the loop's thread only */
-    _Atomic(struct rt_bh *) bh_pushed;           /**< newest first */
-    _Atomic(struct rt_coroutine *) woken_pushed; /**< newest first */
-    _Atomic uint64_t published;                  /**< running totals */
+    _Atomic uint32_t notify_me; /**< written by the loop's thread only */
+    work_pushed bh_pushed, woken_pushed;
+    _Atomic uint64_t published; /**< running totals */
     _Atomic uint64_t notifies, event_writes, event_writes_while_polling;
 
     /* Written by the loop's thread, read by the sampler: relaxed, no order needed between them. */
@@ -80,8 +69,7 @@ struct rt_loop {
     bool poll_incomplete; /**< some handler has not */
     struct poll_window window;
     int64_t looked_ns; /**< when the monitor was asked last, in a loop that polls */
-    struct bh_queue bh_queue;
-    struct woken_queue woken_queue;
+    struct work_queue bh_queue, woken_queue;
     int64_t hog_mark_ns;
 
     /* Any thread, atomic. */

@@ -41,6 +41,7 @@ int rt_loop_create(const char *name, struct rt_loop **loop_out);
  * Thread:    any, when no other thread is inside a call on this loop: also not on the way out of one whose work
  *            has run already. A worker that posts its last result must be joined first.
  * Ownership: handlers that are still attached are detached; what was posted and not run is freed, not run.
+ *            Coroutines that were woken and did not run are never continued: let them end before.
  * Trace:     rt_loop:destroy.
  */
 void rt_loop_destroy(struct rt_loop *loop);
