@@ -49,6 +49,8 @@ static void complain(const char *format, ...)
 static char *check_names(struct analyze *analyze)
 {
     analyze->check_list = g_strsplit(analyze->checks, ",", -1);
+    if (!*analyze->check_list)
+        return g_strdup("--checks: names no check (leave it out for all of them)");
     for (char **id = analyze->check_list; *id; id++)
         if (!g_strv_contains(analysis_check_ids(), *id)) {
             char *known = g_strjoinv(", ", (char **)analysis_check_ids());

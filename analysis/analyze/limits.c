@@ -85,8 +85,8 @@ static char *parse_count(const char *text, uint64_t *count_out)
 {
     guint64 value;
 
-    if (!g_ascii_string_to_unsigned(text, 10, 0, G_MAXUINT64, &value, NULL))
-        return g_strdup_printf("'%s' is not a count (write 1000)", text);
+    if (!g_ascii_string_to_unsigned(text, 10, 1, G_MAXUINT64, &value, NULL))
+        return g_strdup_printf("'%s' is not a count of at least 1 (write 1000)", text);
     *count_out = value;
     return NULL;
 }

@@ -112,6 +112,7 @@ def test_usage(folder):
     usage(folder / "t", "--format=xml", reason="--format: there is no format 'xml'")
     usage(folder / "t", "--fail-on=fatal", reason="--fail-on: there is no severity 'fatal'")
     usage(folder / "t", "--checks=stale", reason="--checks: there is no check 'stale'")
+    usage(folder / "t", "--checks=", reason="--checks: names no check")
     usage(folder / "t", "--stuck-request=10", reason="--stuck-request: '10' is not a duration")
     usage(folder / "t", "--thrash=0.05", reason="is not a share")
     usage(folder / "t", "--sustained=-1", reason="is not a count")

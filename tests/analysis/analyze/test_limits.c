@@ -90,6 +90,8 @@ static void test_nonsense_is_refused(void **state)
     refuse("mapping-error", "0.5", "write 5%");
     refuse("sustained", "5s", "write 1000");
     refuse("sustained", "-5", "write 1000");
+    /* checks divide by it */
+    refuse("unread-dispatches", "0", "not a count of at least 1");
     refuse("speed", "5", "no limit 'speed'");
 }
 
