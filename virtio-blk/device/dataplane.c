@@ -204,7 +204,8 @@ void vblk_dataplane_open_start(struct vblk_device *device)
 /* The notifier leaves the loop, by the loop's own thread. */
 static void quiesce_co(struct vblk_queue *queue)
 {
-    if (!queue->handler)
+    /* Also without handler: the loop lets one go by itself that cannot be read, and may be doing so just now. */
+    if (!queue->bh)
         return;
     rt_coroutine_move(queue->home);
     vblk_notifier_detach(queue);

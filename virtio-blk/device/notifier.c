@@ -94,15 +94,17 @@ int vblk_notifier_attach(struct vblk_queue *queue)
 void vblk_notifier_detach(struct vblk_queue *queue)
 {
     struct vblk_device *device = queue->device;
-    struct rt_handler *handler = queue->handler;
+    struct rt_handler *handler;
 
-    if (!handler)
-        return;
     atomic_store_explicit(&queue->accepting, false, memory_order_relaxed);
+    /* A drain and the queue's loop may come here at the same time: one of them gets it. */
     pthread_mutex_lock(&device->ring_lock);
+    handler = queue->handler;
     queue->handler = NULL;
-    lttng_ust_tracepoint(vblk_dataplane, notifier_detach, device->device_id, queue->index, queue->kick_fd,
-                         rt_loop_id(queue->loop));
+    if (handler)
+        lttng_ust_tracepoint(vblk_dataplane, notifier_detach, device->device_id, queue->index, queue->kick_fd,
+                             rt_loop_id(queue->loop));
     pthread_mutex_unlock(&device->ring_lock);
-    rt_loop_detach_fd(handler);
+    if (handler)
+        rt_loop_detach_fd(handler);
 }

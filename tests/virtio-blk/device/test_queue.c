@@ -236,7 +236,12 @@ static void test_a_broken_queue_stops_alone(void **state)
 
 static bool has_let_its_notifier_go(struct vblk_device *device)
 {
-    return atomic_load(&device->queues[0].broken) && !device->queues[0].handler;
+    bool has_gone;
+
+    pthread_mutex_lock(&device->ring_lock);
+    has_gone = atomic_load(&device->queues[0].broken) && !device->queues[0].handler;
+    pthread_mutex_unlock(&device->ring_lock);
+    return has_gone;
 }
 
 /* The end of a pipe that nobody writes is ready for ever and cannot be read: the loop must not spin on it. */
