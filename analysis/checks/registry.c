@@ -16,6 +16,8 @@ extern const struct check_class check_vma;
 extern const struct check_class check_pool_overflow;
 extern const struct check_class check_pool_imbalance;
 extern const struct check_class check_pool_thrash;
+extern const struct check_class check_lock_contention;
+extern const struct check_class check_lock_across_yield;
 extern const struct check_class check_stuck_request;
 extern const struct check_class check_wrong_loop;
 extern const struct check_class check_loop_hog;
@@ -40,6 +42,8 @@ const struct check_class *const check_registry[] = {
     &check_pool_overflow,
     &check_pool_imbalance,
     &check_pool_thrash,
+    &check_lock_contention,
+    &check_lock_across_yield,
     &check_stuck_request,
     &check_wrong_loop,
     &check_loop_hog,

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "model/holding.h"
 #include "model/trace.h"
 
 static void loop_free(void *data)
@@ -68,6 +69,8 @@ struct process *process_create(struct analysis *analysis, struct trace *trace, i
     process->locks = g_hash_table_new_full(NULL, NULL, NULL, lock_free);
     process->threads = g_hash_table_new_full(NULL, NULL, NULL, thread_free);
     process->requests = g_hash_table_new_full(NULL, NULL, NULL, g_free);
+    process->waits = g_hash_table_new_full(NULL, NULL, NULL, g_free);
+    process->holds = g_array_new(FALSE, TRUE, sizeof(struct hold));
     return process;
 }
 
@@ -81,6 +84,8 @@ void process_destroy(struct process *process)
     g_hash_table_destroy(process->locks);
     g_hash_table_destroy(process->threads);
     g_hash_table_destroy(process->requests);
+    g_hash_table_destroy(process->waits);
+    g_array_free(process->holds, TRUE);
     g_array_free(process->whole_baselines, TRUE);
     for (unsigned i = 0; i < G_N_ELEMENTS(process->info_text); i++)
         g_free(process->info_text[i]);

@@ -172,7 +172,19 @@ struct lock {
     char *class_name; /**< NULL: unknown */
     int kind;         /**< 0 thread mutex, 1 coroutine mutex, -1 unknown */
     bool gone;
+    int64_t released_ns;       /**< last release seen; 0: none */
+    bool held_across_yield;    /**< its holder yielded at least once; only with the sets lock and coroutine */
     struct sample first, last; /**< rt_lock:sample */
+};
+
+/** An acquisition that waits, with whom it found holding the lock; kept by model/holding.c. */
+struct lock_wait {
+    uint64_t lock_id;
+    int64_t tid;
+    uint64_t coroutine_id; /**< 0: outside of coroutines */
+    int64_t owner_tid;
+    uint64_t owner_coroutine_id;
+    int64_t since_ns;
 };
 
 struct request; /* model/request.h */
@@ -215,6 +227,8 @@ struct process {
     char *info_text[8]; /**< strings of info in its field order, version first, faults last; NULL: unknown */
 
     GHashTable *loops, *handlers, *devices, *locks, *threads, *requests; /**< by id */
+    GArray *holds;          /**< struct hold, kept by model/holding.c */
+    GHashTable *waits;      /**< acquirer -> struct lock_wait, the same */
     bool headless_requests; /**< some in flight are known without their head */
     uint64_t ended_handler; /**< to be freed by model_sweep(); 0: none */
     uint64_t ended_request; /**< the same */
@@ -234,7 +248,9 @@ struct occurrence {
     struct device *device;
     struct queue *queue;
     struct lock *lock;
-    struct request *request;          /**< also on the event that ends it */
+    struct request *request; /**< also on the event that ends it */
+    bool has_waited;         /**< rt_lock:acquired: its wait is known and in `waited` */
+    struct lock_wait waited;
     enum device_state previous_state; /**< vblk_dataplane:state: what the model knew before */
     int64_t previous_state_ns;        /**< and since when */
     uint32_t previous_owner_loop;     /**< loop_change: what the model knew before */

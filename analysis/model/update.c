@@ -1,6 +1,7 @@
 /* How each event changes the model. Rules: see the header, and "what an announcement may change" below. */
 #include <string.h>
 
+#include "model/holding.h"
 #include "model/phase.h"
 #include "model/process.h"
 #include "model/registration.h"
@@ -513,7 +514,10 @@ static void lock_event(struct process *process, struct occurrence *what)
         process->sweep_loop = true;
     } else if (event->id == EVENT_rt_lock_sample) {
         keep_sample(&lock->first, &lock->last, event);
+    } else if (event->id == EVENT_rt_lock_held_at_yield && lock->kind < 0) {
+        lock->kind = 0; /* the event is about thread mutexes only */
     }
+    holding_update(process, what);
 }
 
 static void local_sample(struct process *process, const struct event *event)
@@ -692,6 +696,11 @@ void model_update(struct process *process, struct thread *thread, const struct e
     case EVENT_rt_lock_held_at_yield:
     case EVENT_rt_lock_sample:
         lock_event(process, what);
+        break;
+
+    case EVENT_rt_coroutine_yield:
+    case EVENT_rt_coroutine_terminate:
+        holding_update(process, what);
         break;
 
     case EVENT_vblk_queue_notifications:
