@@ -490,7 +490,8 @@ int analysis_exit_status(const struct analysis *analysis)
     for (unsigned i = 0; i < analysis->findings->len; i++)
         if (((const struct finding *)g_ptr_array_index(analysis->findings, i))->severity > SEVERITY_INFO)
             return 1;
-    return analysis->unsure->len || !analysis->known_count ? 3 : 0;
+    /* of the part that an interrupt left unread nothing can be told either */
+    return analysis->unsure->len || !analysis->known_count || analysis->interrupted ? 3 : 0;
 }
 
 /* --- what checks and the model may ask ----------------------------------------------------------------- */

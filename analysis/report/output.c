@@ -51,7 +51,10 @@ int report_exit_status(const json_t *report, int status, enum report_severity fa
             return 1;
     }
     if (status == 1) /* by warnings that do not count */
-        return json_array_size(json_object_get(report, "inconclusive")) > 0 ? 3 : 0;
+        return json_array_size(json_object_get(report, "inconclusive")) > 0 ||
+                       json_is_true(json_object_get(json_object_get(report, "trace"), "interrupted"))
+                   ? 3
+                   : 0;
     return status;
 }
 

@@ -143,10 +143,11 @@ static void write_verdict(struct writer *writer, const json_t *report)
     size_t damaged = json_array_size(json_object_get(json_object_get(report, "trace"), "cut_streams"));
     char *error_text = plural(errors, "error"), *warning_text = plural(warnings, "warning");
     char *unsure_text = plural(unsure, "check");
+    bool interrupted = json_is_true(json_object_get(json_object_get(report, "trace"), "interrupted"));
     bool foreign;
     bool nothing = nothing_judged(report, &foreign);
 
-    if (json_is_true(json_object_get(json_object_get(report, "trace"), "interrupted")))
+    if (interrupted)
         g_string_append_printf(writer->text, "%sINTERRUPTED%s: this report is partial.\n", style->warning,
                                style->reset);
     if (nothing && foreign)
@@ -173,6 +174,9 @@ static void write_verdict(struct writer *writer, const json_t *report)
     else if (unsure > 0)
         g_string_append_printf(writer->text, "%sCANNOT TELL%s: nothing found, but %s could not decide.\n",
                                style->warning, style->reset, unsure_text);
+    else if (interrupted)
+        g_string_append_printf(writer->text, "%sCANNOT TELL%s: nothing found in the part that was read.\n",
+                               style->warning, style->reset);
     else if (damaged > 0)
         g_string_append_printf(writer->text,
                                "%sVERDICT: nothing found in what could be read%s; %zu %s damaged (see \"Not seen\"), and "

@@ -64,6 +64,16 @@ static void test_trace_and_processes(void **state)
     feed_destroy(f);
 }
 
+static void test_an_interrupted_reading_cannot_tell(void **state)
+{
+    struct feed *f = feed_create(FEED_ALL_SETS);
+
+    feed(f, feed_baseline);
+    analysis_finish(feed_analysis(f), true);
+    assert_int_equal(feed_status(f), 3);
+    feed_destroy(f);
+}
+
 static void test_text_that_is_no_utf8_does_no_harm(void **state)
 {
     struct feed *f = feed_create(FEED_ALL_SETS);
@@ -80,6 +90,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_empty),
         cmocka_unit_test(test_trace_and_processes),
+        cmocka_unit_test(test_an_interrupted_reading_cannot_tell),
         cmocka_unit_test(test_text_that_is_no_utf8_does_no_harm),
     };
 

@@ -45,6 +45,17 @@ static void test_status_follows_fail_on(void **state)
     }
 }
 
+/* Of what was not read nothing can be told, also when the findings do not count. */
+static void test_status_of_an_interrupted_run(void **state)
+{
+    json_t *report = make("warning", false);
+
+    json_object_set_new(report, "trace", json_pack("{s:b}", "interrupted", 1));
+    assert_int_equal(report_exit_status(report, 1, SEVERITY_OF_WARNING), 1);
+    assert_int_equal(report_exit_status(report, 1, SEVERITY_OF_ERROR), 3);
+    json_decref(report);
+}
+
 static void test_names(void **state)
 {
     enum report_format format;
@@ -133,6 +144,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_status_follows_fail_on),
+        cmocka_unit_test(test_status_of_an_interrupted_run),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_replaces_files_whole),
         cmocka_unit_test(test_writes_through_links_and_devices),
