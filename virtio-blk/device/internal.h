@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "device/device.h"
+#include "device/event.h"
 #include "device/tracked.h"
 #include "log/log.h"
 #include "rt/coroutine.h"
@@ -104,6 +105,7 @@ struct vblk_queue {
     _Atomic uint32_t in_flight; /* written by the queue's loop only */
     _Atomic bool broken;
     struct vblk_queue_counters counters;
+    struct vblk_event_guard loop_guard, main_guard; /* event.h: of the threads that write to its eventfds */
 };
 
 struct vblk_device {
@@ -190,6 +192,8 @@ void vblk_queue_process(void *opaque);
 void vblk_queue_set_notifications(struct vblk_queue *queue, bool enable, enum vblk_notifications_reason reason);
 void vblk_queue_complete(struct vblk_request *request, uint8_t status, uint32_t data_bytes);
 void vblk_queue_break(struct vblk_queue *queue, int error, const char *reason);
+/* Queue's loop or main loop. False: the front end had blocked it, do not use the descriptor again. */
+bool vblk_queue_write_event(struct vblk_queue *queue, int fd);
 void vblk_queue_interrupt(struct vblk_queue *queue);    /* what is pending, now */
 void vblk_queue_drain_co(struct vblk_queue *queue);     /* waits for in_flight 0, in the queue's loop */
 

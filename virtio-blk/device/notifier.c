@@ -63,7 +63,8 @@ void vblk_notifier_close(struct vblk_queue *queue)
 
 void vblk_notifier_kick(struct vblk_queue *queue)
 {
-    (void)eventfd_write(queue->kick_fd, 1); /* full: it will fire anyway */
+    if (!vblk_queue_write_event(queue, queue->kick_fd))
+        vblk_queue_break(queue, -ETIMEDOUT, "its kick descriptor was full and blocked this thread");
 }
 
 int vblk_notifier_attach(struct vblk_queue *queue)

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <glib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -66,6 +65,13 @@ void vblk_queue_set_notifications(struct vblk_queue *queue, bool enable, enum vb
     lttng_ust_tracepoint(vblk_queue, notifications, queue->device->device_id, queue->index, enable, reason);
 }
 
+bool vblk_queue_write_event(struct vblk_queue *queue, int fd)
+{
+    bool in_main = rt_loop_current() == queue->device->main_loop;
+
+    return vblk_event_write(in_main ? &queue->main_guard : &queue->loop_guard, fd) == 0;
+}
+
 void vblk_queue_break(struct vblk_queue *queue, int error, const char *reason)
 {
     if (atomic_load_explicit(&queue->broken, memory_order_relaxed))
@@ -76,7 +82,7 @@ void vblk_queue_break(struct vblk_queue *queue, int error, const char *reason)
              "queue %u: the driver broke the protocol: %s; the queue stops (reload the guest's driver)", queue->index,
              reason);
     if (queue->error_fd >= 0)
-        (void)eventfd_write(queue->error_fd, 1);
+        (void)vblk_queue_write_event(queue, queue->error_fd); /* broken already: never written again */
 }
 
 static void give_back_request(struct vblk_queue *queue, struct vblk_request *request)
@@ -221,14 +227,13 @@ static void retry(void *opaque)
 bool vblk_queue_kicked(void *opaque)
 {
     struct vblk_queue *queue = opaque;
-    eventfd_t value;
-    ssize_t got = read(queue->kick_fd, &value, sizeof(value));
+    int error = vblk_event_read(queue->kick_fd);
 
-    if (got != sizeof(value)) {
+    if (error < 0) {
         vblk_count(&queue->counters.empty_kicks);
-        if (got >= 0 || (errno != EAGAIN && errno != EINTR)) {
+        if (error != -EAGAIN) {
             /* No eventfd, or a pipe without a writer: it would be ready, and unread, for ever. */
-            vblk_queue_break(queue, got < 0 ? -errno : -EPROTO, "its kick descriptor cannot be read");
+            vblk_queue_break(queue, error, "its kick descriptor cannot be read");
             vblk_notifier_detach(queue);
         }
         return false;
@@ -285,7 +290,11 @@ void vblk_queue_interrupt(struct vblk_queue *queue)
     call_fd = atomic_load_explicit(&queue->call_fd, memory_order_relaxed);
     wanted = vblk_virtqueue_should_interrupt(queue->vq) && call_fd >= 0;
     if (wanted) {
-        (void)eventfd_write(call_fd, 1); /* full counter: the driver has an interrupt to come anyway */
+        if (!vblk_queue_write_event(queue, call_fd)) {
+            atomic_store_explicit(&queue->call_fd, -1, memory_order_relaxed);
+            close(call_fd);
+            vblk_queue_break(queue, -ETIMEDOUT, "its call descriptor was full and blocked this thread");
+        }
         vblk_count(&queue->counters.interrupts);
     } else {
         vblk_count(&queue->counters.suppressed_interrupts);

@@ -4,7 +4,6 @@
 #include <glib.h>
 #include <linux/virtio_config.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "device/internal.h"
@@ -45,8 +44,10 @@ static void replace_call_fd_co(struct vblk_queue *queue, int fd)
     old = atomic_exchange_explicit(&queue->call_fd, fd, memory_order_relaxed);
     if (queue->bh) {
         /* Interrupts may have gone to the old one unheard. */
-        if (fd >= 0)
-            (void)eventfd_write(fd, 1);
+        if (fd >= 0 && !vblk_queue_write_event(queue, fd)) {
+            atomic_store_explicit(&queue->call_fd, -1, memory_order_relaxed);
+            close(fd);
+        }
         rt_coroutine_move(queue->device->main_loop);
     }
     close_fd(&old);

@@ -131,6 +131,8 @@ static void sample(void *opaque)
     for (unsigned i = 0; i < device->queue_count; i++) {
         struct vblk_queue *queue = &device->queues[i];
 
+        vblk_event_guard_look(&queue->loop_guard);
+        vblk_event_guard_look(&queue->main_guard);
         if (!queue->vq)
             continue;
         vblk_sampler_trace_queue(queue);
