@@ -378,8 +378,7 @@ static void on_event(void *state, const struct occurrence *what)
             new_driver(lost, what);
         break;
     default: /* notifier_attach */
-        queue =
-            what->queue && !what->in_baseline ? find_queue(lost, what->device->id, what->queue->index) : NULL;
+        queue = what->queue ? need_queue(lost, what) : NULL;
         if (queue && !queue->attached_ns)
             queue->attached_ns = what->event->time_ns;
         break;

@@ -79,6 +79,16 @@ static struct period *need_period(struct queue_state *queue, const struct queue 
     return &queue->periods[queue->period_count++];
 }
 
+/* The new loop began a moment before it was said that the queue is its own. */
+static void forgive(const struct wrong_loop *wrong, struct queue_state *queue, const struct event *event)
+{
+    const struct period *last = queue->period_count ? &queue->periods[queue->period_count - 1] : NULL;
+
+    if (last && last->wrong_loop == event->fields.vblk_dataplane_loop_change.new_loop_id &&
+        event->time_ns - last->first_ns <= wrong->env->options->handover_overlap_ns)
+        queue->period_count--;
+}
+
 static void on_event(void *state, const struct occurrence *what)
 {
     struct wrong_loop *wrong = state;
@@ -91,6 +101,7 @@ static void on_event(void *state, const struct occurrence *what)
         return;
     queue = need_queue(wrong, what);
     if (event->id == EVENT_vblk_dataplane_loop_change) {
+        forgive(wrong, queue, event);
         if (what->in_baseline)
             return; /* from it only who owns the queue is known, not who will say so next time */
         queue->previous_loop = what->previous_owner_loop;

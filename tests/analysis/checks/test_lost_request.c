@@ -64,20 +64,20 @@ static void test_forgotten_slot(void **state)
 static void test_nothing_was_resubmitted(void **state)
 {
     /* the queue runs again for a while, idle */
-    expect(
-        run(BEGIN("2", "1", "0") LEAVE("3") RETURN("4") "4.1 12@1 vblk_dataplane:notifier_attach device_id=5 "
-                                                        "queue_index=1 fd=40 loop_id=3\n" ALIVE("6")),
-        "lost-request/");
+    expect(run(BEGIN("2", "1", "0") LEAVE("3")
+                   RETURN("4") "4.1 12@1 vblk_dataplane:notifier_attach device_id=5 "
+                               "queue_index=1 fd=40 loop_id=3\n" ALIVE("6")),
+           "lost-request/");
     /* it never ran again */
     expect(run(BEGIN("2", "1", "0") LEAVE("3") RETURN("4") ALIVE("20")), "lost-request/");
 }
 
 static void test_too_early_to_say(void **state)
 {
-    expect(
-        run(BEGIN("2", "1", "0") LEAVE("3") RETURN("4") "4.1 12@1 vblk_dataplane:notifier_attach device_id=5 "
-                                                        "queue_index=1 fd=40 loop_id=3\n" ALIVE("4.5")),
-        "/");
+    expect(run(BEGIN("2", "1", "0") LEAVE("3")
+                   RETURN("4") "4.1 12@1 vblk_dataplane:notifier_attach device_id=5 "
+                               "queue_index=1 fd=40 loop_id=3\n" ALIVE("4.5")),
+           "/");
     expect(run(BEGIN("2", "1", "0") LEAVE("3") RETURN("4") ALIVE("9")), "/");
 }
 
@@ -157,7 +157,7 @@ static void test_losses(void **state)
         double begin, end;
         const char *lost, *again;
     } cases[] = {
-        { 1, 5.2, 5.5, "/lost-request", "lost-request/" },   /* where it would have been resubmitted */
+        { 1, 5.2, 5.5, "/lost-request", "lost-request/" }, /* where it would have been resubmitted */
         { 1, 2.6, 2.8, "/lost-request", "/lost-request" }, /* where it would have ended, or been posted again */
         { 1, 1.2, 1.4, "lost-request/", "lost-request/" }, { 1, 20, 21, "lost-request/", "lost-request/" },
         { 2, 5, 5.5, "lost-request/", "lost-request/" },
@@ -207,6 +207,10 @@ static void test_next_process_forgets(void **state)
 static void test_next_process_shows_nothing_of_the_queue(void **state)
 {
     expect(run(BEGIN("2", "1", "0") OTHER("disk") "21 8:8@2 rt_process:vma_sample vma_count=1\n"),
+           "lost-request/");
+    expect(run(BEGIN("2", "1", "0") OTHER(
+               "disk") "11 8:82@2 vblk_dataplane:notifier_attach device_id=1 queue_index=1 fd=9 loop_id=1\n"
+                       "13 8:8@2 rt_process:vma_sample vma_count=1\n"),
            "lost-request/");
     expect(run(BEGIN("2", "1", "0") OTHER("disk") "15 8:8@2 rt_process:vma_sample vma_count=1\n"), "/");
 }
