@@ -461,6 +461,6 @@ int vblk_dataplane_set_memory_co(struct vblk_device *device, struct vhost_user_m
     }
     if (running)
         vblk_dataplane_drain_end(device);
-    vhost_user_memory_map_unref(old);
+    vblk_memory_release_co(old);
     return result;
 }

@@ -201,6 +201,9 @@ void vblk_queue_drain_co(struct vblk_queue *queue);     /* waits for in_flight 0
 int vblk_request_parse(struct vblk_request *request, const char **reason_out);
 void vblk_request_run(void *opaque); /* a coroutine's function; ends in vblk_queue_complete() */
 
+/* memory.c: the reference is gone when it returns. */
+void vblk_memory_release_co(struct vhost_user_memory_map *map);
+
 /* sampler.c */
 void vblk_sampler_trace_queue(struct vblk_queue *queue); /* ring_lock held, or no one can replace the vq */
 void vblk_sampler_init(struct vblk_device *device);

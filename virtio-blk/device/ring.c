@@ -56,6 +56,8 @@ static void replace_call_fd_co(struct vblk_queue *queue, int fd)
 /* Nothing is left of the front end: rings stopped, descriptors closed, memory let go. */
 static void forget_front_end_co(struct vblk_device *device)
 {
+    struct vhost_user_memory_map *map;
+
     vblk_dataplane_stop_co(device);
     vblk_dataplane_abort_start_co(device);
     for (unsigned i = 0; i < device->queue_count; i++) {
@@ -69,9 +71,10 @@ static void forget_front_end_co(struct vblk_device *device)
         atomic_store_explicit(&queue->enabled, false, memory_order_relaxed);
     }
     vblk_dataplane_settle(device);
-    vhost_user_memory_map_unref(device->map);
+    map = device->map;
     device->map = NULL;
     device->features = 0;
+    vblk_memory_release_co(map);
 }
 
 static void disconnected_co(void *opaque, int error)
