@@ -1,4 +1,4 @@
-"""Goal: a recording shows the dataplane's steps in the order that M3's story and the checks rely on.
+"""Goal: a recording shows the dataplane's steps in the order that keeps stale notifiers out of loops and that the checks rely on.
 
 Method: vblkd under the recorder with vblk-load in front: starts and stops, healthy and with the fault; a recording that
 begins on a running device (its baseline); a start that fails. If it fails: the order of start or stop changed, a step is
