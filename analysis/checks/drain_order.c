@@ -328,6 +328,8 @@ static void judge_doubt(const struct check_env *env, const struct doubt *doubt)
         return;
     /* Whoever began the drain, or changed the state, may have been another thread than the one that we saw. */
     if (loss_hides(env->process, EVENT_UNKNOWN_ID, doubt->missing, doubt->since_ns, doubt->time_ns, &loss)) {
+        if (finding_exists(env, "drain-order", "device %" PRIu32, doubt->device_id))
+            return; /* there is a breach beyond doubt */
         inconclusive(env, "drain-order", doubt->since_ns, doubt->time_ns,
                      "%s; but events were lost in between, and what is missing may be among them",
                      doubt->text);

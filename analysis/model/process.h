@@ -139,6 +139,7 @@ struct queue {
     bool attach_known;   /**< an attach, detach or release was seen */
     uint32_t owner_loop; /**< by loop_change; 0: unknown */
     int64_t owner_ns;
+    int64_t owner_confirmed_ns; /**< its last attach there that start, stop or drain made rightly; 0: none */
     int notifications;        /**< vblk_queue:notifications; -1: unknown */
     int64_t notifications_ns; /**< when that was */
     uint64_t notifications_reason;

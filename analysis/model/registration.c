@@ -43,7 +43,8 @@ static void judge_place(const struct occurrence *what)
 {
     const struct queue *queue = what->queue;
     const uint32_t home = queue->owner_loop ? queue->owner_loop : queue->attached_loop;
-    const int64_t known_ns = queue->owner_loop ? queue->owner_ns : queue->attached_ns;
+    const int64_t known_ns =
+        queue->owner_loop ? MAX(queue->owner_ns, queue->owner_confirmed_ns) : queue->attached_ns;
     const int64_t overlap_ns = analysis_options_of(what->process->analysis)->handover_overlap_ns;
     GHashTableIter iter;
     void *value;
@@ -66,6 +67,33 @@ static void judge_place(const struct occurrence *what)
             if (handler->stale.reason == STALE_MOVED)
                 handler->stale.to_loop = home;
         }
+    }
+}
+
+/*
+ * Attached in the loop that loop_change once named: it still is the queue's, whatever was lost in between. A drain inside
+ * start or stop is not to be trusted in this. Handlers elsewhere that were stale by the older fact are so by this one.
+ */
+static void confirm_home(const struct occurrence *what)
+{
+    struct queue *queue = what->queue;
+    const uint32_t loop_id = (uint32_t)what->event->fields.vblk_dataplane_notifier_attach.loop_id;
+    const enum device_state state = what->device ? what->device->state : STATE_UNKNOWN;
+    GHashTableIter iter;
+    void *value;
+
+    if (!what->device || !queue->owner_loop || loop_id != queue->owner_loop ||
+        ((state == STATE_STARTING || state == STATE_STOPPING) &&
+         device_drain_of(what->device, what->event->vtid)))
+        return;
+    queue->owner_confirmed_ns = what->event->time_ns;
+    g_hash_table_iter_init(&iter, what->process->handlers);
+    while (g_hash_table_iter_next(&iter, NULL, &value)) {
+        struct handler *handler = value;
+
+        if (is_notifier_of(handler, what) && handler->queue_index == queue->index &&
+            handler->stale.reason == STALE_MOVED && handler->stale.to_loop == loop_id)
+            handler->stale.known_ns = what->event->time_ns;
     }
 }
 
@@ -212,8 +240,10 @@ void registration_update(const struct occurrence *what)
         }
         break;
     case EVENT_vblk_dataplane_notifier_attach:
-        if (what->queue)
+        if (what->queue) {
+            confirm_home(what);
             judge_place(what);
+        }
         break;
     case EVENT_vblk_dataplane_notifier_detach:
         if (what->queue)

@@ -416,6 +416,32 @@ static void test_stands_when_events_were_lost_before_it_was_attached(void **stat
     expect(f, "drain-order events-lost stale-fd", "");
 }
 
+static void test_stands_when_the_owner_is_confirmed_after_the_gap(void **state)
+{
+    /* Whether the queue has moved in the gap is told by its right attach, which follows the wrong one. */
+    static const char right_attach[] =
+        "2.000040 12@1 rt_loop:fd_attach loop_id=3 handler_id=21 fd=30 role=2 device_id=5 queue_index=0\n"
+        "2.000041 12@1 vblk_dataplane:notifier_attach device_id=5 queue_index=0 fd=30 loop_id=3\n";
+    static const char wrong_attach[] =
+        "2.000020 11@0 vblk_dataplane:state device_id=5 old_state=0 new_state=1\n"
+        "2.000021 11@0 vblk_dataplane:drain_begin device_id=5 depth=1 in_flight=0 state=1\n"
+        "2.000022 11@0 rt_loop:fd_attach loop_id=2 handler_id=20 fd=30 role=2 device_id=5 queue_index=0\n"
+        "2.000023 11@0 vblk_dataplane:notifier_attach device_id=5 queue_index=0 fd=30 loop_id=2\n"
+        "2.000024 11@0 vblk_dataplane:drain_end device_id=5 depth=1 in_flight=0 state=1\n";
+    struct feed *f = begin(FEED_CORE_ONLY);
+
+    feed(f, "1.2 11@0 vblk_dataplane:state device_id=5 old_state=2 new_state=3\n"
+            "1.2 12@1 vblk_dataplane:notifier_detach device_id=5 queue_index=0 fd=30 loop_id=3\n"
+            "1.2 12@1 rt_loop:fd_detach loop_id=3 handler_id=7 fd=30\n"
+            "1.2 12@1 rt_loop:fd_detach loop_id=3 handler_id=8 fd=31\n"
+            "1.3 11@0 vblk_dataplane:state device_id=5 old_state=3 new_state=0\n");
+    feed_loss(f, 0, 1.5, 1.6);
+    feed(f, wrong_attach);
+    feed(f, right_attach);
+    feed_end(f, 9);
+    expect(f, "drain-order events-lost stale-fd", "");
+}
+
 static void test_stands_when_it_shows_itself_after_the_gap(void **state)
 {
     struct feed *f = begin(FEED_ALL_SETS);
@@ -520,6 +546,7 @@ int main(void)
         cmocka_unit_test(test_stands_when_another_thread_lost_events),
         cmocka_unit_test(test_stands_when_events_were_lost_later),
         cmocka_unit_test(test_stands_when_events_were_lost_before_it_was_attached),
+        cmocka_unit_test(test_stands_when_the_owner_is_confirmed_after_the_gap),
         cmocka_unit_test(test_stands_when_it_shows_itself_after_the_gap),
         cmocka_unit_test(test_stands_when_a_baseline_announces_it_after_the_gap),
         cmocka_unit_test(test_unsure_when_the_stream_is_cut),
