@@ -69,37 +69,52 @@ static void update(const struct imbalance *imbalance, const struct pool_window *
     follow(&thread->giving, &thread->given, gives, window, grown);
 }
 
-static void report(const struct imbalance *imbalance, const struct pool_thread *taker,
-                   const struct pool_thread *giver)
+static bool gives_in_vain(const struct imbalance *imbalance, const struct pool_thread *thread)
+{
+    return stretch_seconds(&thread->giving) >= imbalance->env->options->sustained_seconds &&
+           thread->given.overflows;
+}
+
+/* One finding per taker, whoever it is that could have fed it. */
+static void report(const struct imbalance *imbalance, const struct pool_thread *taker, GList *threads)
 {
     const struct check_env *env = imbalance->env;
     const struct process *process = env->process;
-    struct finding *finding =
-        finding_get(env, "pool-imbalance", "taker %" PRId64 " giver %" PRId64, taker->tid, giver->tid);
-    const int64_t begin_ns = MAX(taker->taking.begin_ns, giver->giving.begin_ns),
-                  end_ns = taker->taking.end_ns;
-    const bool known = finding_is_told(finding);
+    struct finding *finding = finding_get(env, "pool-imbalance", "taker %" PRId64, taker->tid);
+    const int64_t end_ns = taker->taking.end_ns;
+    const struct pool_thread *first = NULL;
 
     finding_raise(finding, SEVERITY_WARNING);
-    finding_span(finding, begin_ns, end_ns);
-    finding_add_count(finding, known ? taker->grown.misses : taker->taken.misses);
-    finding_summary(
-        finding, "%s makes coroutines anew while %s frees as many: the pool of %s does not even it out",
-        thread_text(process, taker->tid), thread_text(process, giver->tid), process_text(process));
-    if (known)
+    if (finding_is_told(finding)) {
+        finding_span(finding, end_ns, end_ns);
+        finding_add_count(finding, taker->grown.misses);
         return;
+    }
+    finding_add_count(finding, taker->taken.misses);
     finding_subject_thread(finding, process, taker->tid);
-    finding_subject(finding, "giving_thread_id", json_integer(giver->tid));
     finding_evidence(finding, end_ns, EVENT_rt_pool_local_sample,
                      "%s: %" PRIu64 " taken, of which %" PRIu64 " made anew, %" PRIu64 " given in %" PRIu64
                      " s",
                      thread_text(process, taker->tid), taker->taken.takes, taker->taken.misses,
                      taker->taken.gives, stretch_seconds(&taker->taking));
-    finding_evidence(finding, end_ns, EVENT_rt_pool_local_sample,
-                     "%s: %" PRIu64 " given, overflowed %" PRIu64 " times, %" PRIu64 " taken in %" PRIu64
-                     " s",
-                     thread_text(process, giver->tid), giver->given.gives, giver->given.overflows,
-                     giver->given.takes, stretch_seconds(&giver->giving));
+    for (GList *link = threads; link; link = link->next) {
+        const struct pool_thread *giver = link->data;
+
+        if (!gives_in_vain(imbalance, giver))
+            continue;
+        if (!first)
+            first = giver;
+        finding_span(finding, MAX(taker->taking.begin_ns, giver->giving.begin_ns), end_ns);
+        finding_evidence(finding, end_ns, EVENT_rt_pool_local_sample,
+                         "%s: %" PRIu64 " given, overflowed %" PRIu64 " times, %" PRIu64 " taken in %" PRIu64
+                         " s",
+                         thread_text(process, giver->tid), giver->given.gives, giver->given.overflows,
+                         giver->given.takes, stretch_seconds(&giver->giving));
+    }
+    finding_subject(finding, "giving_thread_id", json_integer(first->tid));
+    finding_summary(
+        finding, "%s makes coroutines anew while %s frees as many: the pool of %s does not even it out",
+        thread_text(process, taker->tid), thread_text(process, first->tid), process_text(process));
     finding_advice(
         finding,
         "Use the batched pool (--coroutine-pool=batched), whose global pool takes what one thread has too "
@@ -110,20 +125,18 @@ static void report(const struct imbalance *imbalance, const struct pool_thread *
 static void close_window(void *state, struct pool_window *window)
 {
     const struct imbalance *imbalance = state;
-    const uint64_t sustained = imbalance->env->options->sustained_seconds;
     GList *threads = pool_window_threads(window);
+    bool any = false;
 
-    for (GList *link = threads; link; link = link->next)
+    for (GList *link = threads; link; link = link->next) {
         update(imbalance, window, link->data);
-    for (GList *t = threads; t; t = t->next) {
-        const struct pool_thread *taker = t->data;
+        any |= gives_in_vain(imbalance, link->data);
+    }
+    for (GList *link = any ? threads : NULL; link; link = link->next) {
+        const struct pool_thread *taker = link->data;
 
-        for (GList *g = stretch_seconds(&taker->taking) >= sustained ? threads : NULL; g; g = g->next) {
-            const struct pool_thread *giver = g->data;
-
-            if (stretch_seconds(&giver->giving) >= sustained && giver->given.overflows)
-                report(imbalance, taker, giver);
-        }
+        if (stretch_seconds(&taker->taking) >= imbalance->env->options->sustained_seconds)
+            report(imbalance, taker, threads);
     }
     g_list_free(threads);
 }

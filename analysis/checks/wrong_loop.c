@@ -17,6 +17,7 @@ static const enum event_id events[] = { EVENT_vblk_request_begin, EVENT_vblk_dat
 struct period {
     uint32_t owner_loop, wrong_loop;
     int64_t owner_ns, owner_vtid; /* who said so; EVENT_UNKNOWN_ID: a baseline */
+    int64_t known_ns;             /* until when it is known that nobody else was told to be the owner */
     int64_t first_ns, last_ns;
     uint64_t first_request, count;
 };
@@ -26,6 +27,7 @@ struct queue_state {
     uint16_t queue_index;
     uint32_t previous_loop; /* the one before the last change */
     int64_t owner_vtid;
+    int64_t right_ns; /* its last request that was taken in its own loop: it was still there */
     struct period periods[PERIODS_KEPT];
     unsigned period_count;
 };
@@ -75,6 +77,7 @@ static struct period *need_period(struct queue_state *queue, const struct queue 
         return last;
     queue->periods[queue->period_count] = (struct period){ .owner_loop = model->owner_loop,
                                                            .owner_ns = model->owner_ns,
+                                                           .known_ns = MAX(model->owner_ns, queue->right_ns),
                                                            .owner_vtid = queue->owner_vtid };
     return &queue->periods[queue->period_count++];
 }
@@ -111,8 +114,10 @@ static void on_event(void *state, const struct occurrence *what)
     loop_id = (uint32_t)event->fields.vblk_request_begin.loop_id;
     if (!what->queue->owner_loop || !loop_id)
         return;
-    if (loop_id == what->queue->owner_loop)
+    if (loop_id == what->queue->owner_loop) {
+        queue->right_ns = event->time_ns;
         return;
+    }
     if (loop_id == queue->previous_loop &&
         event->time_ns - what->queue->owner_ns <= wrong->env->options->handover_overlap_ns)
         return;
@@ -187,7 +192,7 @@ static void finish(void *state)
             const struct period *period = &queue->periods[i];
 
             if (loss_hides(env->process, period->owner_vtid, EVENT_vblk_dataplane_loop_change,
-                           period->owner_ns, period->first_ns, &loss)) {
+                           period->known_ns, period->first_ns, &loss)) {
                 if (!hidden) {
                     hidden = period;
                     first_loss = loss;

@@ -56,6 +56,26 @@ static void test_found(void **state)
     feed_destroy(f);
 }
 
+static void test_two_givers_are_one_finding(void **state)
+{
+    struct feed *f = feed_create(FEED_CORE_ONLY);
+    json_t *finding;
+
+    for (int i = 0; i <= 6; i++) {
+        feed_format(f, "%d.0 19@3 rt_pool:local_sample thread_id=12 takes=%d misses=%d", 2 + i, 2000 * i,
+                    1900 * i);
+        feed_format(f, "%d.1 19@3 rt_pool:local_sample thread_id=13 gives=%d overflows=%d", 2 + i, 1000 * i,
+                    7 * i);
+        feed_format(f, "%d.2 19@3 rt_pool:local_sample thread_id=14 gives=%d overflows=%d", 2 + i, 1000 * i,
+                    8 * i);
+    }
+    feed_end(f, 9);
+    finding = feed_finding(f, "pool-imbalance");
+    assert_int_equal(json_number_of(finding, "count"), 6 * 1900);
+    assert_int_equal(json_array_size(json_object_get(finding, "evidence")), 3);
+    feed_destroy(f);
+}
+
 static void test_silent(void **state)
 {
     const struct rate taker = { 2000, 0, 1900, 0 }, giver = { 0, 2000, 0, 15 };
@@ -75,6 +95,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_found),
+        cmocka_unit_test(test_two_givers_are_one_finding),
         cmocka_unit_test(test_silent),
     };
 

@@ -106,6 +106,11 @@ static void test_losses(void **state)
     f = run(feed_baseline, lines);
     feed_loss(f, 2, 2.5, 3); /* where the thread that moves queues never was */
     expect(f, "wrong-loop/");
+    /* its own loop went on with it after the gap */
+    f = run(feed_baseline,
+            MOVE("2") BEGIN("3.5", "3", "4") END("3.6", "3") BEGIN("4", "1", "3") END("4.1", "1"));
+    feed_loss(f, 0, 2.5, 3);
+    expect(f, "wrong-loop/");
     /* a later breach whose owner is sure */
     f = run(feed_baseline,
             MOVE("2") BEGIN("4", "1", "3")
