@@ -24,6 +24,7 @@ static const enum event_id events[] = {
 struct doubt {
     uint32_t device_id;
     int64_t since_ns, time_ns, vtid;
+    int64_t other_vtid;    /* who else may have done what is missing; vtid again if nobody */
     enum event_id missing; /* what may have been lost */
     enum event_id event;
     char *text;
@@ -175,6 +176,9 @@ static void add_doubt(struct drains *drains, const struct occurrence *what, int6
                                  .since_ns = since_ns,
                                  .time_ns = what->event->time_ns,
                                  .vtid = what->event->vtid,
+                                 .other_vtid = missing == EVENT_vblk_dataplane_state
+                                                   ? what->previous_state_vtid
+                                                   : what->event->vtid,
                                  .missing = missing,
                                  .event = what->event->id,
                                  .text = text };
@@ -326,8 +330,9 @@ static void judge_doubt(const struct check_env *env, const struct doubt *doubt)
 
     if (!is_known(env->process, doubt))
         return;
-    /* Whoever began the drain, or changed the state, may have been another thread than the one that we saw. */
-    if (loss_hides(env->process, EVENT_UNKNOWN_ID, doubt->missing, doubt->since_ns, doubt->time_ns, &loss)) {
+    /* A drain ends in the thread that began it; the state may also have been changed by who changed it before. */
+    if (loss_hides(env->process, doubt->vtid, doubt->missing, doubt->since_ns, doubt->time_ns, &loss) ||
+        loss_hides(env->process, doubt->other_vtid, doubt->missing, doubt->since_ns, doubt->time_ns, &loss)) {
         if (finding_exists(env, "drain-order", "device %" PRIu32, doubt->device_id))
             return; /* there is a breach beyond doubt */
         inconclusive(env, "drain-order", doubt->since_ns, doubt->time_ns,

@@ -254,6 +254,7 @@ struct occurrence {
     struct lock_wait waited;
     enum device_state previous_state; /**< vblk_dataplane:state: what the model knew before */
     int64_t previous_state_ns;        /**< and since when */
+    int64_t previous_state_vtid;      /**< by whom */
     uint32_t previous_owner_loop;     /**< loop_change: what the model knew before */
     int64_t drains_known_ns; /**< drain_end: since when every drain was known before it; INT64_MIN: not */
     bool drain_matched;      /**< drain_end: its begin is known and in `drain` */

@@ -340,6 +340,7 @@ static void dataplane_state(struct process *process, struct occurrence *what)
         return;
     what->previous_state = device->state;
     what->previous_state_ns = device->state_ns;
+    what->previous_state_vtid = device->state_vtid;
     if (old == next && device->state != STATE_UNKNOWN && !device->state_announced &&
         !announcement_counts(process, device->state_ns))
         return;

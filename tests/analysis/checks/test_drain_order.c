@@ -244,6 +244,34 @@ static void test_stands_when_events_were_lost_before(void **state)
     expect(f, "drain-order events-lost", "");
 }
 
+static void test_stands_when_another_thread_lost_events(void **state)
+{
+    struct feed *f = begin();
+
+    feed_loss(f, 2, 1.5, 1.6);
+    feed(f, "1.2 13@2 rt_loop:sample loop_id=4\n"
+            "2 11@0 vblk_dataplane:drain_end device_id=5 depth=1 in_flight=0 state=2\n");
+    feed_end(f, 9);
+    expect(f, "drain-order events-lost", "");
+}
+
+static void test_who_changes_states(void **state)
+{
+    static const char start_and_stop[] = "1 11@0 vblk_dataplane:state device_id=5 old_state=0 new_state=1\n"
+                                         "1 13@2 rt_loop:sample loop_id=4\n"
+                                         "2 12@1 vblk_dataplane:state device_id=5 old_state=2 new_state=3\n";
+
+    /* the starter, the stopper, another one */
+    for (unsigned cpu = 0; cpu < 3; cpu++) {
+        struct feed *f = feed_create(FEED_CORE_ONLY);
+
+        feed_loss(f, cpu, 1.5, 1.6);
+        feed(f, start_and_stop);
+        feed_end(f, 9);
+        expect(f, cpu < 2 ? "events-lost" : "drain-order events-lost", cpu < 2 ? "drain-order" : "");
+    }
+}
+
 static void test_unsure_when_a_nested_drain_has_a_gap(void **state)
 {
     struct feed *f = begin();
@@ -300,6 +328,8 @@ int main(void)
         cmocka_unit_test(test_unsure_when_the_begin_may_be_lost),
         cmocka_unit_test(test_unsure_when_a_change_may_be_lost),
         cmocka_unit_test(test_stands_when_events_were_lost_before),
+        cmocka_unit_test(test_stands_when_another_thread_lost_events),
+        cmocka_unit_test(test_who_changes_states),
         cmocka_unit_test(test_unsure_when_a_nested_drain_has_a_gap),
         cmocka_unit_test(test_silent_when_the_gap_is_not_the_drainers),
         cmocka_unit_test(test_unsure_without_thread_context),
