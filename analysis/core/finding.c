@@ -293,8 +293,7 @@ json_t *finding_json(const struct finding *finding)
     json_object_set_new(object, "end_ns", json_integer(finding->end_ns == INT64_MIN ? 0 : finding->end_ns));
     json_object_set_new(object, "count", json_integer((json_int_t)finding->count));
     json_object_set(object, "subject", finding->subject);
-    if (finding->cause)
-        json_object_set_new(object, "cause", text_or_null(finding->cause));
+    json_object_set_new(object, "cause", text_or_null(finding->cause));
     g_array_sort(finding->evidence, by_time);
     for (unsigned i = 0; i < finding->evidence->len; i++) {
         const struct evidence *e = &g_array_index(finding->evidence, struct evidence, i);

@@ -64,6 +64,20 @@ static void test_trace_and_processes(void **state)
     feed_destroy(f);
 }
 
+static void test_a_finding_has_every_key(void **state)
+{
+    static const char *const keys[] = { "id",      "severity", "summary",  "begin_ns", "end_ns", "count",
+                                        "subject", "cause",    "evidence", "advice",   NULL };
+    struct feed *f = feed_create(FEED_CORE_ONLY);
+
+    /* one without a cause: a reader need not ask whether the key exists */
+    feed(f, "2 11@0 vblk_queue:broken device_id=5 queue_index=1 error=-22 reason=bad\n");
+    feed_end(f, 9);
+    expect_keys(feed_finding(f, "queue-broken"), keys);
+    assert_true(json_is_null(json_object_get(feed_finding(f, "queue-broken"), "cause")));
+    feed_destroy(f);
+}
+
 static void test_an_interrupted_reading_cannot_tell(void **state)
 {
     struct feed *f = feed_create(FEED_ALL_SETS);
@@ -90,6 +104,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_empty),
         cmocka_unit_test(test_trace_and_processes),
+        cmocka_unit_test(test_a_finding_has_every_key),
         cmocka_unit_test(test_an_interrupted_reading_cannot_tell),
         cmocka_unit_test(test_text_that_is_no_utf8_does_no_harm),
     };
