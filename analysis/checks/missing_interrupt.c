@@ -101,13 +101,24 @@ static void settle_device(struct missing *missing, uint32_t device_id, int64_t n
     }
 }
 
+/* A request that outlives its device's stop, its front end or its ring completes with nobody there to be told. */
+static bool nobody_waits(const struct process *process, const struct request *request)
+{
+    const struct device *device = process_device(process, request->device_id);
+    const struct queue *queue = device_queue(device, request->queue_index);
+
+    return (device &&
+            (device->state == STATE_STOPPED || device->state == STATE_FAILED || !device->connected)) ||
+           (queue && queue->broken);
+}
+
 static void completed(struct missing *missing, const struct occurrence *what)
 {
     const struct request *request = what->request;
     struct queue_state *queue;
 
-    if (!request)
-        return; /* of which queue is not known */
+    if (!request || nobody_waits(what->process, request))
+        return; /* of which queue is not known, or nothing is owed */
     queue = g_hash_table_lookup(missing->queues, key_of(request->device_id, request->queue_index));
     if (!queue) {
         queue = g_new0(struct queue_state, 1);

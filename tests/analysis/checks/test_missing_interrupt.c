@@ -93,6 +93,28 @@ static void test_a_stop_ends_the_debt(void **state)
            "missing-interrupt/");
 }
 
+static void test_nobody_waits(void **state)
+{
+    static const char *const ends[] = {
+        "2.1 11@0 vblk_dataplane:state device_id=5 old_state=3 new_state=0\n"
+        "2.1 12@1 rt_loop:fd_detach loop_id=3 handler_id=7 fd=30\n"
+        "2.1 12@1 rt_loop:fd_detach loop_id=3 handler_id=8 fd=31\n",
+        "2.1 11@0 vhost_user:disconnect device_id=5\n",
+    };
+
+    for (unsigned i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        struct feed *f =
+            run("2 12@1 vblk_request:begin request_id=1 device_id=5 queue_index=1 head=1 loop_id=3\n"
+                "2 11@0 vblk_dataplane:state device_id=5 old_state=2 new_state=3\n");
+
+        feed(f, ends[i]);
+        feed(f, "3 12@1 vblk_request:end request_id=1\n" ALIVE("8"));
+        feed_end(f, 19);
+        assert_false(feed_says(f, "missing-interrupt"));
+        feed_destroy(f);
+    }
+}
+
 static void test_losses(void **state)
 {
     const char *lines = DONE("2", "1") INTERRUPT("2", "0") DONE("3", "2") ALIVE("8");
@@ -129,6 +151,7 @@ int main(void)
         cmocka_unit_test(test_a_queue_that_never_interrupts),
         cmocka_unit_test(test_silent),
         cmocka_unit_test(test_a_stop_ends_the_debt),
+        cmocka_unit_test(test_nobody_waits),
         cmocka_unit_test(test_losses),
         cmocka_unit_test(test_needs_the_request_set),
     };
