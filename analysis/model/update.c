@@ -460,6 +460,8 @@ static void dataplane(struct process *process, struct occurrence *what)
         break;
     case EVENT_vblk_dataplane_notifier_assign:
         what->queue->assigned_fd = f->vblk_dataplane_notifier_assign.fd;
+        if (!what->in_baseline)
+            what->queue->broken = false; /* set up anew, by a driver that has reset it */
         break;
     case EVENT_vblk_dataplane_notifier_release:
         what->queue->assigned_fd = -1;

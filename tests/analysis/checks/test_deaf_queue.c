@@ -144,6 +144,17 @@ static void test_broken_queue(void **state)
     expect(f, "queue-broken", "");
 }
 
+static void test_found_after_a_broken_queue_was_set_up_anew(void **state)
+{
+    struct feed *f = begin();
+
+    feed(f, "1.3 12@1 vblk_queue:broken device_id=5 queue_index=0\n"
+            "1.5 12@1 vblk_dataplane:notifier_assign device_id=5 queue_index=0 fd=30\n"
+            "2.0 " OFF "2.1 " SLEEP "2.5 " WAITING "4 " WAITING);
+    feed_end(f, 9);
+    expect(f, "deaf-queue queue-broken", "");
+}
+
 static void test_needs_its_set(void **state)
 {
     struct feed *f = feed_create(FEED_CORE_ONLY);
@@ -213,6 +224,7 @@ int main(void)
         cmocka_unit_test(test_found_in_a_sleep_from_before_the_recording),
         cmocka_unit_test(test_look_alikes_are_silent),
         cmocka_unit_test(test_broken_queue),
+        cmocka_unit_test(test_found_after_a_broken_queue_was_set_up_anew),
         cmocka_unit_test(test_needs_its_set),
         cmocka_unit_test(test_losses),
         cmocka_unit_test(test_passes_prove_the_sleep),
