@@ -93,7 +93,7 @@ serve_and_record() {
     mkdir "$place" || exit 1
     socket=$run/disk.sock
     truncate -s 64M "$run/disk.img" || fail "no room for a disk in $run"
-    "$VBLKD" --socket-path="$socket" --blk-file="$run/disk.img" --num-queues=2 --iothreads=2 "$@" \
+    "$VBLKD" --socket-path="$socket" --name=disk0 --blk-file="$run/disk.img" --num-queues=2 --iothreads=2 "$@" \
         2>"$place/vblkd.log" &
     server=$!
     wait_until listening "$socket" || { cat "$place/vblkd.log" >&2; fail "vblkd did not start"; }
