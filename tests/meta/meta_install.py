@@ -18,11 +18,11 @@ from pathlib import Path
 import tree
 
 PROGRAMS = ["vblkd", "vblk-load", "vblkscope"]
-# Patterns below the prefix; each must match exactly one file.
+# Patterns below the prefix; each must match exactly one file. lib*: meson falls back to lib64 where dpkg-dev is missing.
 FILES = [
     "bin/vblkd", "bin/vblk-load", "bin/vblkscope",
-    "lib/**/vblkscope/vblkscope-tracepoints.so",
-    "lib/**/pkgconfig/*.pc",
+    "lib*/**/vblkscope/vblkscope-tracepoints.so",
+    "lib*/**/pkgconfig/*.pc",
     "libexec/vblkscope/demo.sh",
     "libexec/vblkscope/guest/guest_load.py",
     "share/qemu/vhost-user/*.json",
