@@ -51,6 +51,14 @@ void loop_each(void (*visit)(struct rt_loop *loop))
     pthread_mutex_unlock(&loops_lock);
 }
 
+bool loop_any_exists(void)
+{
+    pthread_mutex_lock(&loops_lock);
+    bool exists = !LIST_EMPTY(&loops);
+    pthread_mutex_unlock(&loops_lock);
+    return exists;
+}
+
 /* In the list of all loops from now on. */
 static void enlist(struct rt_loop *loop)
 {
@@ -68,7 +76,8 @@ int rt_loop_create(const char *name, struct rt_loop **loop_out)
     if (!loop)
         return -ENOMEM;
     memset(loop, 0, sizeof(*loop));
-    loop->monitor_ops = &monitor_epoll;
+    loop->monitor_ops = policy_monitor();
+    loop->notify_policy = policy_notify();
     loop->name = strdup(name);
     TAILQ_INIT(&loop->ready);
     TAILQ_INIT(&loop->polled);

@@ -35,6 +35,7 @@ struct rt_loop {
     char *name;
     int event_fd;
     struct rt_handler *wakeup; /**< of event_fd */
+    enum rt_notify_policy notify_policy;
     const struct monitor_ops *monitor_ops;
     struct monitor *monitor;
     int64_t coarse_clock_ns; /**< resolution of the cheap clock */
@@ -115,6 +116,15 @@ int32_t loop_thread_id(void);
 
 /** Visit all loops under the lock of their list. */
 void loop_each(void (*visit)(struct rt_loop *loop));
+
+/** Whether a loop exists. */
+bool loop_any_exists(void);
+
+/* ---- policies.c ---- */
+
+/** What rt_loop_configure() chose. Read-only while a loop exists. */
+enum rt_notify_policy policy_notify(void);
+const struct monitor_ops *policy_monitor(void);
 
 /* ---- notify.c: the wake-up protocol ---- */
 

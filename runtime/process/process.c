@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "lock/lock_internal.h"
-#include "loop/monitor.h"
 #include "pool/pool_internal.h"
 #include "process/vma.h"
 #include "rt/loop.h"
@@ -75,10 +74,10 @@ static void trace_info(void)
                              .stack_bytes = facts.stack_bytes,
                              .batch_size = RT_POOL_BATCH_SIZE,
                              .pool_policy = rt_pool_policy_name(),
-                             .notify_policy = "blocking-only",
+                             .notify_policy = rt_notify_policy_name(),
                              .request_lock = process.options.request_lock,
                              .stack_guard = facts.guard_name,
-                             .loop_monitor = monitor_epoll.name,
+                             .loop_monitor = rt_loop_monitor_name(),
                              .faults = process.options.faults,
                              .mappings_per_1000_stacks = facts.mappings_per_1000_stacks,
                              .contract_version = CONTRACT_VERSION,

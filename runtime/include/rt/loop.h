@@ -32,6 +32,36 @@ enum rt_fd_role {
     RT_FD_COMPLETION = 5,
 };
 
+/* ---- policies ---- */
+
+/** What watches descriptors. */
+enum rt_loop_monitor { RT_LOOP_MONITOR_EPOLL, RT_LOOP_MONITOR_IO_URING };
+
+/** When a notifier writes the loop's eventfd: only while the loop may block, or also while it polls (what was done
+ * before; for comparison). */
+enum rt_notify_policy { RT_NOTIFY_BLOCKING_ONLY, RT_NOTIFY_ALWAYS };
+
+/** Zeroed: the defaults. */
+struct rt_loop_policies {
+    enum rt_loop_monitor monitor;
+    enum rt_notify_policy notify;
+};
+
+/**
+ * Choose for all loops of this process that are made from now on.
+ *
+ * Returns:   0, or, with the old choice still in force: -EBUSY: a loop exists; -EINVAL; -EOPNOTSUPP: this build or
+ *            kernel cannot do it.
+ * Thread:    any, while no other thread makes loops.
+ */
+int rt_loop_configure(const struct rt_loop_policies *policies);
+
+/** The choice in force, as in vblkd's options: "epoll", "io_uring"; "blocking-only", "always". Thread: any. */
+const char *rt_loop_monitor_name(void);
+const char *rt_notify_policy_name(void);
+
+/* ---- the loop ---- */
+
 /** 0 or -errno (epoll or eventfd could not be made). Thread: any. Trace: rt_loop:create. */
 int rt_loop_create(const char *name, struct rt_loop **loop_out);
 
