@@ -4,29 +4,21 @@
  *         that is driver and device; the same ring is then walked by a device that believes everything it reads and
  *         adds one constant to each address. Plain and indirect chains, alternating in one run; medians of processor
  *         time. The driver's part (two stores a request) is in all of them.
- * Usage:  bench_virtqueue [--json]
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <linux/virtio_ring.h>
 
+#include "compare.h"
 #include "guest.h"
 
-#define ROUNDS 15
-#define BATCHES 10000
 #define BATCH 32
 #define SIZE 128
 #define TABLE (GUEST_DATA + 0x20000)
 
-static double cpu_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
+static unsigned batches = 10000;
 
 /* Heads 0, 3, 6...: each chain stays where it is. */
 static void prepare(struct guest *guest, bool indirect)
@@ -78,8 +70,8 @@ static volatile uintptr_t sink;
 static double checked(struct guest *guest)
 {
     struct ring ring = locate(guest);
-    double begin = cpu_ns();
-    for (unsigned batch = 0; batch < BATCHES; batch++) {
+    int64_t begin_ns = bench_cpu_ns();
+    for (unsigned batch = 0; batch < batches; batch++) {
         struct vblk_element *element, *first = NULL, **last = &first;
         int error;
         const char *reason;
@@ -96,7 +88,7 @@ static double checked(struct guest *guest)
         if (vblk_virtqueue_should_interrupt(guest->vq))
             sink = 1;
     }
-    return (cpu_ns() - begin) / ((double)BATCHES * BATCH);
+    return (double)(bench_cpu_ns() - begin_ns) / ((double)batches * BATCH);
 }
 
 /* The least that any device has to do. */
@@ -106,8 +98,8 @@ static double believed(struct guest *guest)
     static struct iovec found[BATCH][4];
     static uint16_t heads[BATCH];
     uint16_t popped = guest->avail_index, used = guest->avail_index;
-    double begin = cpu_ns();
-    for (unsigned batch = 0; batch < BATCHES; batch++) {
+    int64_t begin_ns = bench_cpu_ns();
+    for (unsigned batch = 0; batch < batches; batch++) {
         unsigned count = 0;
         offer(guest, &ring);
         uint16_t avail = __atomic_load_n(&ring.avail[1], __ATOMIC_ACQUIRE);
@@ -136,55 +128,44 @@ static double believed(struct guest *guest)
         if (!(ring.avail[0] & VRING_AVAIL_F_NO_INTERRUPT))
             sink = 1;
     }
-    return (cpu_ns() - begin) / ((double)BATCHES * BATCH);
+    return (double)(bench_cpu_ns() - begin_ns) / ((double)batches * BATCH);
 }
 
-static int by_value(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
+struct ring_kind {
+    bool indirect;
+    double (*walk)(struct guest *guest);
+};
 
-static double median(double *values)
+static int sample(void *opaque, double *ns_out)
 {
-    qsort(values, ROUNDS, sizeof *values, by_value);
-    return values[ROUNDS / 2];
-}
+    const struct ring_kind *kind = opaque;
+    struct guest guest;
 
-int main(int count, char **arguments)
-{
-    bool json = count == 2 && !strcmp(arguments[1], "--json");
-    if (count > 1 && !json) {
-        fprintf(stderr, "Usage: bench_virtqueue [--json]\n");
-        return 2;
-    }
-    static const char *names[2] = { "plain", "indirect" };
-    double values[2][2][ROUNDS], ns[2][2];
-    for (unsigned round = 0; round < ROUNDS; round++) {
-        for (unsigned indirect = 0; indirect < 2; indirect++) {
-            struct guest guest;
-            guest_init(&guest, SIZE, GUEST_F_INDIRECT, 0);
-            prepare(&guest, indirect);
-            values[indirect][0][round] = checked(&guest);
-            values[indirect][1][round] = believed(&guest);
-            guest_deinit(&guest);
-        }
-    }
-    for (unsigned indirect = 0; indirect < 2; indirect++)
-        for (unsigned i = 0; i < 2; i++)
-            ns[indirect][i] = median(values[indirect][i]);
-    if (json) {
-        printf("{ \"benchmark\": \"virtqueue\"");
-        for (unsigned i = 0; i < 2; i++)
-            printf(",\n  \"%s\": { \"checked_ns\": %.2f, \"believed_ns\": %.2f, \"ratio\": %.3f }", names[i],
-                   ns[i][0], ns[i][1], ns[i][0] / ns[i][1]);
-        printf(" }\n");
-        return 0;
-    }
-    printf("pop and push of a request with three descriptors, ns\n\n");
-    printf("  %-10s %10s %10s %8s %22s\n", "", "checked", "believed", "ratio", "checked, million/s");
-    for (unsigned i = 0; i < 2; i++)
-        printf("  %-10s %10.1f %10.1f %8.2f %22.1f\n", names[i], ns[i][0], ns[i][1], ns[i][0] / ns[i][1],
-               1e3 / ns[i][0]);
+    guest_init(&guest, SIZE, GUEST_F_INDIRECT, 0);
+    prepare(&guest, kind->indirect);
+    *ns_out = kind->walk(&guest);
+    guest_deinit(&guest);
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct bench *bench = bench_begin(
+        "virtqueue",
+        "What it costs to trust no ring: pop and push of a request with three descriptors, next to a device that believes "
+        "everything that it reads. One thread is driver and device; processor time.",
+        NULL, argc, argv);
+    struct bench_group *group = bench_group(bench, BENCH_TIMES, "Chain", "believing", "checking");
+    struct ring_kind kinds[4] = { { false, believed }, { false, checked }, { true, believed }, { true, checked } };
+    struct bench_subject subjects[4];
+
+    if (bench_quick(bench))
+        batches = 100;
+    for (unsigned i = 0; i < 4; i++)
+        subjects[i] = (struct bench_subject){ .sample = sample, .opaque = &kinds[i] };
+    bench_alternate(bench, subjects, 4, bench_pairs(bench, 15));
+    bench_row_of(bench_row(group, "plain", "ns", BENCH_LOWER), &subjects[0], &subjects[1]);
+    bench_row_of(bench_row(group, "indirect", "ns", BENCH_LOWER), &subjects[2], &subjects[3]);
+    bench_subjects_deinit(subjects, 4);
+    return bench_finish(bench);
 }
