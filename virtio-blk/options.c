@@ -13,7 +13,7 @@
 /* What the command line says as text, before it is checked. */
 struct raw_options {
     char *socket_path, *blk_file, *num_queues, *iothreads, *serial, *block_size, *cache, *poll_max_ns, *stack_guard;
-    char *name, *socket_mode, *socket_group, *fd;
+    char *request_lock, *name, *socket_mode, *socket_group, *fd;
     char **disks, **faults;
     gboolean read_only, busy_poll, print_capabilities, version, no_tracing;
 };
@@ -184,6 +184,9 @@ static int check_process(const struct raw_options *raw, struct vblkd_options *op
         else
             return usage("--stack-guard=%s: must be lightweight or mprotect", raw->stack_guard);
     }
+    options->request_lock = raw->request_lock ? vblk_request_lock_find(raw->request_lock) : vblk_request_lock_at(0);
+    if (!options->request_lock)
+        return usage("--request-lock=%s: must be sharded, thread or coroutine", raw->request_lock);
     options->tracing = !raw->no_tracing;
     return parse_faults(raw->faults, &options->faults);
 }
@@ -194,6 +197,7 @@ static int check_disks(const struct raw_options *raw, struct vblkd_options *opti
                                                   .queue_count = VBLK_QUEUES_MAX,
                                                   .block_size_bytes = 512,
                                                   .socket_mode = -1,
+                                                  .request_lock = options->request_lock,
                                                   .faults = options->faults };
     const struct {
         const char *key, *value;
@@ -249,7 +253,7 @@ static void print_capabilities(void)
 static void raw_clear(struct raw_options *raw)
 {
     char **texts[] = { &raw->socket_path, &raw->blk_file, &raw->num_queues, &raw->iothreads, &raw->serial,
-                       &raw->block_size, &raw->cache, &raw->poll_max_ns, &raw->stack_guard, &raw->name,
+                       &raw->block_size, &raw->cache, &raw->poll_max_ns, &raw->stack_guard, &raw->request_lock, &raw->name,
                        &raw->socket_mode, &raw->socket_group, &raw->fd };
 
     for (unsigned i = 0; i < G_N_ELEMENTS(texts); i++)
@@ -305,6 +309,8 @@ int vblkd_options_parse(int argc, char **argv, struct vblkd_options **options_ou
         { "busy-poll", 0, 0, G_OPTION_ARG_NONE, &raw->busy_poll, "Never sleep: each IOThread takes a core", NULL },
         { "stack-guard", 0, 0, G_OPTION_ARG_STRING, &raw->stack_guard,
           "lightweight or mprotect (default: lightweight where the kernel has it)", "KIND" },
+        { "request-lock", 0, 0, G_OPTION_ARG_STRING, &raw->request_lock,
+          "sharded, thread or coroutine (default: sharded): what guards a disk's tracked requests", "KIND" },
         { "no-tracing", 0, 0, G_OPTION_ARG_NONE, &raw->no_tracing, "Do not load the tracepoint provider", NULL },
         { "fault", 0, 0, G_OPTION_ARG_STRING_ARRAY, &raw->faults,
           "Bring back a historical mistake, to see its trace; repeatable", "NAME" },

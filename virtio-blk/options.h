@@ -21,6 +21,7 @@ struct vblkd_options {
     unsigned iothread_count;
     int64_t poll_max_ns;               /**< RT_FOREVER for --busy-poll */
     enum rt_stack_guard stack_guard;
+    const struct vblk_request_lock *request_lock;
     unsigned faults;
     bool tracing;
 };

@@ -185,7 +185,7 @@ static int start_process(struct server *server)
     const struct vblkd_options *options = server->options;
     struct rt_process_options process = { .version = VBLKSCOPE_VERSION,
                                           .faults = server->fault_names = vblk_fault_names(options->faults),
-                                          .request_lock = "sharded",
+                                          .request_lock = options->request_lock->name,
                                           .tracing = options->tracing };
     int error = rt_process_start(&process);
 

@@ -102,6 +102,8 @@ static void test_mistakes(void **state)
         { DISK "--poll-max-ns=1000000001", "nanoseconds" },
         { DISK "--poll-max-ns=0 --busy-poll", "exclude each other" },
         { DISK "--stack-guard=none", "--stack-guard=none" },
+        { DISK "--request-lock=mutex", "--request-lock=mutex: must be sharded, thread or coroutine" },
+        { DISK "--request-lock=", "--request-lock=" },
         { DISK "--fault=nonsense", "known are: started-before-attach" },
         { DISK "--fd=x", "--fd=x" },
         { "--fd=-1 --blk-file=/d", "--fd=-1" },
@@ -146,6 +148,7 @@ static void test_one_disk(void **state)
     assert_int_equal(options->poll_max_ns, 32000);
     assert_int_equal(options->stack_guard, RT_STACK_GUARD_AUTO);
     assert_int_equal(options->faults, 0);
+    assert_string_equal(options->request_lock->name, "sharded");
     assert_true(options->tracing);
     assert_string_equal(options->disks[0].socket_path, "/s");
     assert_string_equal(options->disks[0].blk_file, "/d");
@@ -175,6 +178,12 @@ static void test_one_disk(void **state)
     assert_int_equal(options->stack_guard, RT_STACK_GUARD_MPROTECT);
     assert_int_equal(options->disks[0].faults, VBLK_FAULT_STARTED_BEFORE_ATTACH);
     assert_false(options->tracing);
+    vblkd_options_free(options);
+
+    options = good(DISK "--request-lock=coroutine --disk=socket-path=/s2,blk-file=/e");
+    assert_string_equal(options->request_lock->name, "coroutine");
+    for (unsigned i = 0; i < 2; i++)
+        assert_ptr_equal(options->disks[i].request_lock, options->request_lock); /* one for all disks */
     vblkd_options_free(options);
 }
 

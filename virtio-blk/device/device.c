@@ -72,7 +72,8 @@ int vblk_device_create(const struct vblk_device_options *options, struct vblk_de
     }
     memcpy(device->serial, serial, strnlen(serial, VBLK_SERIAL_BYTES));
     pthread_mutex_init(&device->ring_lock, NULL);
-    vblk_tracked_init(&device->tracked, options->queue_count);
+    vblk_tracked_init(&device->tracked, options->request_lock ? options->request_lock : vblk_request_lock_at(0),
+                      options->queue_count);
     init_queues(device, options->queue_count);
 
     lttng_ust_tracepoint(vblk_dataplane, device_create, device->device_id, device->name, device->queue_count,

@@ -7,9 +7,9 @@
  *
  * Inside this folder: device.c (life, vhost-user operations), config.c (what the driver reads), ring.c (what the
  * front end says about rings), notifier.c (attach and detach), dataplane.c (start, stop, drain), queue.c
- * (pop, push, interrupts), request.c (what a request means), tracked.c (overlaps, flush order), sampler.c
- * (baselines and samples), event.c (eventfds that a front end shares), memory.c (letting go of its memory), fault.c
- * (the mistakes that --fault brings back).
+ * (pop, push, interrupts), request.c (what a request means), tracked.c (overlaps, flush order), request_lock*.c (how
+ * those are locked), sampler.c (baselines and samples), event.c (eventfds that a front end shares), memory.c (letting
+ * go of its memory), fault.c (the mistakes that --fault brings back).
  */
 #ifndef VBLK_DEVICE_H
 #define VBLK_DEVICE_H
@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "device/request_lock.h"
 #include "disk/disk.h"
 
 struct rt_loop;
@@ -35,6 +36,7 @@ struct vblk_device_options {
     uint32_t block_size_bytes; /**< 512 or 4096 */
     const char *serial;       /**< at most 20 bytes; NULL: made from the name */
     unsigned faults;          /**< enum vblk_fault bits */
+    const struct vblk_request_lock *request_lock; /**< NULL: the default, sharded */
     int socket_mode;          /**< -1: leave */
     const char *socket_group; /**< NULL: leave */
     struct rt_loop **loops;   /**< IOThreads' loops; queues are dealt out round robin */

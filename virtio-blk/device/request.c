@@ -156,7 +156,7 @@ static int transfer_co(struct vblk_request *request, uint64_t id, bool write)
     lttng_ust_tracepoint(vblk_request, complete, id, result);
     set_stage(request, VBLK_COMPLETING);
     /* A write that failed half-way changed the disk as well. */
-    vblk_tracked_end(&device->tracked, queue->index, &request->tracked, write);
+    vblk_tracked_end_co(&device->tracked, queue->index, &request->tracked, write);
     return result;
 }
 

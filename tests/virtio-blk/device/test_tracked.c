@@ -1,7 +1,8 @@
 /*
- * Goal:   requests that must not overlap do not, nobody waits without need or for ever, and a flush covers what it says.
+ * Goal:   requests that must not overlap do not, nobody waits without need or for ever, and a flush covers what it says;
+ *         the same under every lock policy.
  * Method: coroutines in one loop begin and end tracked requests in a scripted order; a log tells who runs. Flushes go to
- *         a function that notes its calls and is finished by the test.
+ *         a function that notes its calls and is finished by the test. Threads: stress_tracked.
  * If it fails: two read-modify-writes lose an update, requests hang, or a flush is acknowledged that never happened.
  */
 #include <errno.h>
@@ -16,12 +17,15 @@
 #include "rt/coroutine.h"
 #include "rt/loop.h"
 
+#define QUEUES 3
+
 static struct rt_loop *loop;
+static const struct vblk_request_lock *policy;
 static struct vblk_tracked_disk disk;
 
 struct actor {
     struct vblk_tracked tracked;
-    unsigned shard;
+    unsigned queue;
     bool runs, ends;
     struct rt_coroutine *co; /* suspended while it runs, until the test lets it end */
 };
@@ -30,20 +34,20 @@ static void act(void *opaque)
 {
     struct actor *actor = opaque;
 
-    vblk_tracked_begin_co(&disk, actor->shard, &actor->tracked);
+    vblk_tracked_begin_co(&disk, actor->queue, &actor->tracked);
     actor->runs = true;
     actor->co = rt_coroutine_self();
     rt_coroutine_yield();
     actor->runs = false;
-    vblk_tracked_end(&disk, actor->shard, &actor->tracked, actor->tracked.write);
+    vblk_tracked_end_co(&disk, actor->queue, &actor->tracked, actor->tracked.write);
     actor->ends = true;
 }
 
-static void begin(struct actor *actor, uint64_t id, unsigned shard, uint64_t offset, uint64_t size, bool serialising)
+static void begin(struct actor *actor, uint64_t id, unsigned queue, uint64_t offset, uint64_t size, bool serialising)
 {
     *actor = (struct actor){ .tracked = { .request_id = id, .offset_bytes = offset, .size_bytes = size, .write = true,
                                           .serialising = serialising },
-                             .shard = shard };
+                             .queue = queue };
     rt_coroutine_enter(rt_coroutine_create(act, actor));
 }
 
@@ -70,15 +74,16 @@ static int set_up(void **state)
     (void)state;
     assert_int_equal(rt_loop_create("test", &loop), 0);
     rt_loop_bind(loop);
-    vblk_tracked_init(&disk, 3);
+    vblk_tracked_init(&disk, policy, QUEUES);
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    for (unsigned i = 0; i < 3; i++)
-        assert_null(disk.shards[i].first);
+    assert_int_equal(disk.list_count, policy->list_per_queue ? QUEUES : 1);
+    for (unsigned i = 0; i < disk.list_count; i++)
+        assert_null(disk.lists[i].first);
     assert_int_equal(atomic_load(&disk.serialising_count), 0);
     assert_int_equal(atomic_load(&disk.waiting_count), 0);
     vblk_tracked_deinit(&disk);
@@ -117,7 +122,7 @@ static void test_touching_is_not_overlapping(void **state)
     end(&inside);
 }
 
-static void test_serialising_waits_for_plain_ones_in_every_shard(void **state)
+static void test_serialising_waits_for_plain_ones_in_every_queue(void **state)
 {
     struct actor plain[3], serialising;
 
@@ -302,13 +307,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_plain_ones_never_wait, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_touching_is_not_overlapping, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_serialising_waits_for_plain_ones_in_every_shard, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_serialising_waits_for_plain_ones_in_every_queue, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_later_plain_ones_wait_without_holding_up, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_two_serialising_ones_with_any_ids, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_flushes_share_what_covers_them, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_failed_flush_covers_nobody, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_generations_never_go_back, set_up, tear_down),
     };
+    int failures = 0;
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    for (unsigned i = 0; (policy = vblk_request_lock_at(i)); i++)
+        failures += cmocka_run_group_tests_name(policy->name, tests, NULL, NULL);
+    return failures;
 }
