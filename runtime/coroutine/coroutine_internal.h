@@ -16,18 +16,16 @@
 
 struct stack_slab;
 
-/** Why control came back to the one who entered. */
-enum coroutine_left { COROUTINE_YIELDED, COROUTINE_MOVES, COROUTINE_ENDED };
+/** Why control came back to the one who entered; the first needs no rt_coroutine_settle(). */
+enum coroutine_left { COROUTINE_YIELDED = 0, COROUTINE_WOKE_OTHERS, COROUTINE_MOVES, COROUTINE_ENDED };
 
 struct rt_coroutine {
     /* The thread that runs it, or holds it while it is suspended; changes hands as ORDER coroutine.wakeup tells. */
-    void *context;               /**< where to go on; valid while it does not run */
-    struct rt_coroutine *caller; /**< who entered it; NULL: it does not run */
+    struct rt_coroutine_head head; /**< the context is valid while it does not run; first: the public half casts */
+    struct rt_coroutine *caller;   /**< who entered it; NULL: it does not run */
     rt_coroutine_fn *fn;
     void *opaque;
     uint64_t id; /**< of this life; 0 for a leader */
-    enum coroutine_left left;
-    struct rt_loop *move_to;
 
     /* Any thread. */
     _Atomic(struct rt_loop *) loop; /**< where a wake-up goes: the loop in which it was entered last */
@@ -35,6 +33,7 @@ struct rt_coroutine {
 
     /* Whoever holds it in a list: the loop's list of woken coroutines, or a pool. Never both. */
     struct work_link wake_link;
+    struct rt_loop *move_to;         /**< while it is handed over by rt_coroutine_move() */
     struct rt_coroutine *pool_next;  /**< next in its batch */
     struct rt_coroutine *batch_next; /**< first of a batch in the global pool: next batch */
     uint32_t batch_count;            /**< first of a batch in the global pool: its size */
@@ -49,6 +48,11 @@ struct rt_coroutine {
     void *asan_fake_stack;
     struct rt_coroutine *came_from; /**< ucontext only: who switched here */
 };
+
+static inline struct rt_coroutine *coroutine_of_head(struct rt_coroutine_head *head)
+{
+    return (struct rt_coroutine *)(void *)head;
+}
 
 static inline struct rt_coroutine *coroutine_of_wake_link(struct work_link *link)
 {

@@ -60,34 +60,36 @@ static inline void announce_arrive(struct rt_coroutine *self, struct rt_coroutin
 #ifndef RT_SWITCH_UCONTEXT
 
 /* Boost.Context's C interface (boost/context/detail/fcontext.hpp), which is C++ only in its header. */
-typedef void *fcontext_t;
-struct transfer {
-    fcontext_t context; /* of the one who jumped */
-    void *data;
-};
-struct transfer jump_fcontext(fcontext_t to, void *data);
-fcontext_t make_fcontext(void *stack_top, size_t stack_bytes, void (*fn)(struct transfer));
+struct rt_coroutine_arrival jump_fcontext(void *to, void *data);
+void *make_fcontext(void *stack_top, size_t stack_bytes, void (*fn)(struct rt_coroutine_arrival));
 
 /* Prepare @co so that the first switch to it calls entry(self), which must not return. */
 void switch_prepare(struct rt_coroutine *co);
 
-/* Go on in @to. Returns when somebody switches back to @from. */
-static inline void switch_to(struct rt_coroutine *from, struct rt_coroutine *to, bool ends)
+/*
+ * Go on in @to. Returns when somebody switches back to @from: he is told who came and stores their context.
+ * Without sanitizers this is a tail call of the jump: the jump back leads straight to our caller's caller.
+ */
+static inline __attribute__((always_inline)) struct rt_coroutine_arrival switch_to(struct rt_coroutine *from,
+                                                                                   struct rt_coroutine *to, bool ends)
 {
-    struct transfer back;
-    struct rt_coroutine *other;
+#ifdef RT_ASAN
+    struct rt_coroutine_arrival arrival;
 
     announce_leave(from, to, ends);
-    back = jump_fcontext(to->context, from);
-    other = back.data;
-    other->context = back.context;
-    announce_arrive(from, other);
+    arrival = jump_fcontext(to->head.context, &from->head);
+    announce_arrive(from, coroutine_of_head(arrival.from));
+    return arrival;
+#else
+    announce_leave(from, to, ends);
+    return jump_fcontext(to->head.context, &from->head); /* gcc 12 makes no tail call through a variable */
+#endif
 }
 
 #else
 
 void switch_prepare(struct rt_coroutine *co);
-void switch_to(struct rt_coroutine *from, struct rt_coroutine *to, bool ends);
+struct rt_coroutine_arrival switch_to(struct rt_coroutine *from, struct rt_coroutine *to, bool ends);
 
 #endif
 

@@ -28,17 +28,19 @@ void switch_prepare(struct rt_coroutine *co)
     context->uc_stack.ss_size = co->stack_bytes;
     context->uc_link = NULL;
     makecontext(context, start, 0);
-    co->context = context;
+    co->head.context = context;
 }
 
-void switch_to(struct rt_coroutine *from, struct rt_coroutine *to, bool ends)
+struct rt_coroutine_arrival switch_to(struct rt_coroutine *from, struct rt_coroutine *to, bool ends)
 {
     ucontext_t here;
 
-    from->context = &here;
+    from->head.context = &here;
     to->came_from = from;
     announce_leave(from, to, ends);
-    if (swapcontext(&here, to->context) < 0)
+    if (swapcontext(&here, to->head.context) < 0)
         abort(); /* only for a signal stack that is too small, which none of ours is */
     announce_arrive(from, from->came_from);
+    /* Stored once more by our caller, who cannot tell one switch from the other. */
+    return (struct rt_coroutine_arrival){ from->came_from->head.context, &from->came_from->head };
 }

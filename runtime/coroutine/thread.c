@@ -11,7 +11,7 @@
 
 #define ID_BLOCK 4096
 
-static _Thread_local struct rt_thread this_thread;
+_Thread_local struct rt_thread rt_thread_this;
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rt_thread *registry;
@@ -38,7 +38,7 @@ static void thread_exit(void *opaque)
 
     /* Another destructor may still use coroutines: it registers the thread again, with counters from 0. */
     memset(&thread->pool, 0, sizeof(thread->pool));
-    thread->registered = false;
+    thread->current = NULL;
 }
 
 static void make_exit_key(void)
@@ -51,8 +51,7 @@ static void make_exit_key(void)
 __attribute__((cold, noinline)) static void register_thread(struct rt_thread *thread)
 {
     thread->thread_id = (int32_t)syscall(SYS_gettid);
-    if (!thread->current) {
-        thread->current = &thread->leader;
+    if (!thread->leader.caller) {
         thread->leader.caller = &thread->leader; /* it runs, so nobody can enter it */
         work_queue_init(&thread->ready);
 #ifdef RT_TSAN
@@ -71,16 +70,16 @@ __attribute__((cold, noinline)) static void register_thread(struct rt_thread *th
         registry->at = &thread->next;
     registry = thread;
     pthread_mutex_unlock(&registry_lock);
-    thread->registered = true;
+    thread->current = &thread->leader;
 }
 
 /* The empty asm keeps whole-program optimisation from finding this function to be constant. */
 __attribute__((noinline)) struct rt_thread *rt_thread_self(void)
 {
-    struct rt_thread *thread = &this_thread;
+    struct rt_thread *thread = &rt_thread_this;
 
     __asm__ volatile("" : "+r"(thread));
-    if (__builtin_expect(!thread->registered, 0))
+    if (__builtin_expect(!thread->current, 0))
         register_thread(thread);
     return thread;
 }

@@ -3,6 +3,7 @@
  *
  * A coroutine may go on in another thread after each yield: take rt_thread_self() anew after every call that may
  * yield. It is not inlined, so that the compiler cannot keep the address of a thread-local over a yield.
+ * rt_thread_until_switch() is inlined, for the few functions that every switch passes.
  */
 #ifndef RUNTIME_COROUTINE_THREAD_H
 #define RUNTIME_COROUTINE_THREAD_H
@@ -28,12 +29,11 @@ struct pool_counters {
 
 struct rt_thread {
     /* This thread only. */
-    struct rt_coroutine *current; /**< what runs */
+    struct rt_coroutine *current; /**< what runs; NULL: the thread is not registered */
     struct rt_mutex *held_mutexes;
     uint64_t next_id, last_id; /**< ids of coroutines come in blocks, so that threads do not contend for them */
     struct work_queue ready; /**< woken where there is no loop */
     struct rt_coroutine leader;
-    bool registered;
 
     /* This thread writes, the sampler reads. */
     int32_t thread_id;
@@ -45,6 +45,18 @@ struct rt_thread {
 };
 
 struct rt_thread *rt_thread_self(void);
+
+/* initial-exec: an offset from the thread register, instead of a call into the dynamic linker. */
+extern _Thread_local struct rt_thread rt_thread_this __attribute__((tls_model("initial-exec")));
+
+/**
+ * The same without a call, and without registering the thread: current may be NULL. Only for functions that are not inlined
+ * (or the address could be kept over a switch) and end with their first switch.
+ */
+static inline struct rt_thread *rt_thread_until_switch(void)
+{
+    return &rt_thread_this;
+}
 
 /** Calls visit for each thread that lives. Thread: any but a visitor; a thread that starts or ends waits. */
 void rt_thread_each(void (*visit)(const struct rt_thread *thread, void *opaque), void *opaque);
