@@ -13,7 +13,7 @@
 /* What the command line says as text, before it is checked. */
 struct raw_options {
     char *socket_path, *blk_file, *num_queues, *iothreads, *serial, *block_size, *cache, *poll_max_ns, *stack_guard;
-    char *request_lock, *name, *socket_mode, *socket_group, *fd;
+    char *notify, *request_lock, *name, *socket_mode, *socket_group, *fd;
     char **disks, **faults;
     gboolean read_only, busy_poll, print_capabilities, version, no_tracing;
 };
@@ -175,6 +175,14 @@ static int check_process(const struct raw_options *raw, struct vblkd_options *op
     }
     if (raw->busy_poll)
         options->poll_max_ns = RT_FOREVER;
+    if (raw->notify) {
+        if (strcmp(raw->notify, "blocking-only") == 0)
+            options->loop_policies.notify = RT_NOTIFY_BLOCKING_ONLY;
+        else if (strcmp(raw->notify, "always") == 0)
+            options->loop_policies.notify = RT_NOTIFY_ALWAYS;
+        else
+            return usage("--notify=%s: must be blocking-only or always", raw->notify);
+    }
     options->stack_guard = RT_STACK_GUARD_AUTO;
     if (raw->stack_guard) {
         if (strcmp(raw->stack_guard, "lightweight") == 0)
@@ -253,8 +261,8 @@ static void print_capabilities(void)
 static void raw_clear(struct raw_options *raw)
 {
     char **texts[] = { &raw->socket_path, &raw->blk_file, &raw->num_queues, &raw->iothreads, &raw->serial,
-                       &raw->block_size, &raw->cache, &raw->poll_max_ns, &raw->stack_guard, &raw->request_lock, &raw->name,
-                       &raw->socket_mode, &raw->socket_group, &raw->fd };
+                       &raw->block_size, &raw->cache, &raw->poll_max_ns, &raw->notify, &raw->stack_guard,
+                       &raw->request_lock, &raw->name, &raw->socket_mode, &raw->socket_group, &raw->fd };
 
     for (unsigned i = 0; i < G_N_ELEMENTS(texts); i++)
         g_free(*texts[i]);
@@ -307,6 +315,9 @@ int vblkd_options_parse(int argc, char **argv, struct vblkd_options **options_ou
         { "poll-max-ns", 0, 0, G_OPTION_ARG_STRING, &raw->poll_max_ns,
           "Longest busy polling before a thread sleeps, 0 for none (default: 32000)", "N" },
         { "busy-poll", 0, 0, G_OPTION_ARG_NONE, &raw->busy_poll, "Never sleep: each IOThread takes a core", NULL },
+        { "notify", 0, 0, G_OPTION_ARG_STRING, &raw->notify,
+          "Wake threads by a system call only while they may sleep, or always: blocking-only, always "
+          "(default: blocking-only)", "POLICY" },
         { "stack-guard", 0, 0, G_OPTION_ARG_STRING, &raw->stack_guard,
           "lightweight or mprotect (default: lightweight where the kernel has it)", "KIND" },
         { "request-lock", 0, 0, G_OPTION_ARG_STRING, &raw->request_lock,

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "device/device.h"
+#include "rt/loop.h"
 #include "rt/pool.h"
 
 #define VBLKD_IOTHREADS_MAX 64
@@ -20,6 +21,7 @@ struct vblkd_options {
     unsigned disk_count;
     unsigned iothread_count;
     int64_t poll_max_ns;               /**< RT_FOREVER for --busy-poll */
+    struct rt_loop_policies loop_policies;
     enum rt_stack_guard stack_guard;
     const struct vblk_request_lock *request_lock;
     unsigned faults;

@@ -38,9 +38,10 @@ static void enqueue(struct rt_bh *bh)
         return;
     }
     atomic_fetch_add_explicit(&loop->published, 1, memory_order_relaxed);
+    loop_announce(loop, PUBLISH_BOTTOM_HALF);
     work_push(&loop->bh_pushed, &bh->link); /* ORDER loop.bottom_half, schedule side, the list */
     /* From here on bh may have run and be gone. */
-    loop_publish(loop, PUBLISH_BOTTOM_HALF);
+    loop_notify(loop);
 }
 
 struct rt_bh *rt_bh_create(struct rt_loop *loop, void (*fn)(void *opaque), void *opaque)

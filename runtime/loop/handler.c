@@ -130,7 +130,7 @@ void rt_loop_detach_fd(struct rt_handler *handler)
     pthread_mutex_unlock(&loop->registry_lock);
 
     if (!own && !error && dead_count % DEAD_HANDLERS_MAX == 0)
-        loop_notify(loop);
+        loop_nudge(loop);
 }
 
 uint64_t rt_handler_id(const struct rt_handler *handler)

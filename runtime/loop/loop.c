@@ -186,15 +186,9 @@ static struct rt_handler *wait_cause(struct rt_loop *loop)
     return TAILQ_FIRST(&loop->ready);
 }
 
-/* Block, unless somebody has notified. What is ready then is in loop->ready. */
-static void wait_blocking(struct rt_loop *loop, int64_t deadline_ns, int64_t started_ns, int64_t *now_ns)
+/* Wait in the kernel. What is ready then is in loop->ready. */
+static void wait_for_events(struct rt_loop *loop, int64_t deadline_ns, int64_t started_ns, int64_t *now_ns)
 {
-    loop_raise_notify_me(loop);
-    if (loop_is_notified(loop)) {
-        (void)loop_look_at_monitor(loop, 0);
-        loop_lower_notify_me(loop);
-        return;
-    }
     int64_t timeout_ns = deadline_ns == DEADLINE_NEVER ? RT_FOREVER : deadline_ns - *now_ns;
     phase_enter(loop, LOOP_WAITING, *now_ns, timeout_ns);
     lttng_ust_tracepoint(rt_loop, wait_begin, loop->id, timeout_ns);
@@ -203,8 +197,18 @@ static void wait_blocking(struct rt_loop *loop, int64_t deadline_ns, int64_t sta
     *now_ns = rt_clock_ns();
     phase_enter(loop, LOOP_BUSY, *now_ns, 0);
     loop->looked_ns = *now_ns;
-    loop_lower_notify_me(loop);
     polling_adapt(loop, *now_ns - started_ns, wait_cause(loop), loop_is_notified(loop));
+}
+
+/* Block, unless somebody has notified. */
+static void block_and_watch(struct rt_loop *loop, int64_t deadline_ns, int64_t started_ns, int64_t *now_ns)
+{
+    loop_raise_notify_me(loop);
+    if (loop_is_notified(loop))
+        (void)loop_look_at_monitor(loop, 0);
+    else
+        wait_for_events(loop, deadline_ns, started_ns, now_ns);
+    loop_lower_notify_me(loop);
 }
 
 /* Handlers, published work, timers. Returns whether any made progress. */
@@ -238,10 +242,15 @@ bool rt_loop_pass(struct rt_loop *loop, bool may_block)
     loop->depth++;
     total_add(&loop->passes, 1);
 
+    /* The old way: up during all of a blocking pass, and before it looks at what there is to do. */
+    bool always = may_block && loop->notify_policy == RT_NOTIFY_ALWAYS;
+    if (always)
+        loop_raise_notify_me(loop);
+
     int64_t now_ns = 0; /* not read yet: a pass that has something to do at once needs no clock */
     int64_t started_ns = 0;
     int64_t deadline_ns = atomic_load_explicit(&loop->next_deadline_ns, memory_order_acquire);
-    bool block = may_block && !has_queued_work(loop) && !loop_is_notified(loop);
+    bool block = may_block && !has_queued_work(loop) && !loop_has_news(loop);
     bool polled = false;
     if (block) {
         started_ns = now_ns = rt_clock_ns();
@@ -256,10 +265,16 @@ bool rt_loop_pass(struct rt_loop *loop, bool may_block)
     if (block && (!TAILQ_EMPTY(&loop->ready) || polling_stop(loop)))
         block = false;
 
-    if (block)
-        wait_blocking(loop, deadline_ns, started_ns, &now_ns);
-    else if (!may_block || polling_monitor_due(loop, now_ns))
-        (void)loop_look_at_monitor(loop, 0);
+    if (!block) {
+        if (!may_block || polling_monitor_due(loop, now_ns))
+            (void)loop_look_at_monitor(loop, 0);
+    } else if (always) {
+        wait_for_events(loop, deadline_ns, started_ns, &now_ns);
+    } else {
+        block_and_watch(loop, deadline_ns, started_ns, &now_ns);
+    }
+    if (always)
+        loop_lower_notify_me(loop);
 
     loop_accept(loop);
     bool progress = dispatch(loop, now_ns);
@@ -277,5 +292,5 @@ void rt_loop_quit(struct rt_loop *loop)
 {
     atomic_store_explicit(&loop->quit, true, memory_order_release);
     if (!loop_is_own(loop))
-        loop_notify(loop);
+        loop_nudge(loop);
 }

@@ -47,9 +47,11 @@ struct rt_loop {
     work_pushed bh_pushed, woken_pushed;
     _Atomic uint64_t published; /**< running totals */
     _Atomic uint64_t notifies, event_writes, event_writes_while_polling;
+    _Atomic bool nudged; /**< to be looked at, without work */
 
     /* Written by the loop's thread, read by the sampler: relaxed, no order needed between them. */
     alignas(CACHE_LINE_BYTES) _Atomic uint64_t passes, dispatches, idle_dispatches, polls, polls_useful;
+    _Atomic uint64_t event_reads;
     _Atomic uint64_t queued; /**< work that the loop's own thread queued */
     _Atomic uint64_t run;    /**< published or queued work that was taken to be run */
 
@@ -128,11 +130,18 @@ const struct monitor_ops *policy_monitor(void);
 
 /* ---- notify.c: the wake-up protocol ---- */
 
-/** After work was made visible: count and trace it, then notify. Thread: any but the loop's. */
-void loop_publish(struct rt_loop *loop, enum publish_kind kind);
-/** Thread: any. */
+/** Trace work that is about to be made visible: before, so that nothing in the trace says that it ran earlier.
+ * loop_notify() must follow. Thread: any but the loop's. */
+void loop_announce(struct rt_loop *loop, enum publish_kind kind);
+/** After work was made visible. Thread: any. */
 void loop_notify(struct rt_loop *loop);
+/** Announce and notify, where what is announced need not run. Thread: any but the loop's. */
+void loop_publish(struct rt_loop *loop, enum publish_kind kind);
+/** Make it pass, without work. Thread: any. */
+void loop_nudge(struct rt_loop *loop);
 bool loop_is_notified(struct rt_loop *loop);
+/** Whether something was published that a pass must not block on. */
+bool loop_has_news(struct rt_loop *loop);
 void loop_raise_notify_me(struct rt_loop *loop);
 void loop_lower_notify_me(struct rt_loop *loop);
 void loop_accept(struct rt_loop *loop);

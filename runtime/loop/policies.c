@@ -12,7 +12,7 @@ int rt_loop_configure(const struct rt_loop_policies *policies)
 {
     if (policies->monitor > RT_LOOP_MONITOR_IO_URING || policies->notify > RT_NOTIFY_ALWAYS)
         return -EINVAL;
-    if (policies->monitor != RT_LOOP_MONITOR_EPOLL || policies->notify != RT_NOTIFY_BLOCKING_ONLY)
+    if (policies->monitor != RT_LOOP_MONITOR_EPOLL)
         return -EOPNOTSUPP;
     if (loop_any_exists())
         return -EBUSY;

@@ -40,7 +40,7 @@ void rt_loop_set_poll(struct rt_loop *loop, int64_t max_ns)
 {
     atomic_store_explicit(&loop->poll_max_ns, max_ns, memory_order_relaxed);
     if (!loop_is_own(loop))
-        loop_notify(loop); /* it polls for ever, or sleeps: now it takes it up */
+        loop_nudge(loop); /* it polls for ever, or sleeps: now it takes it up */
 }
 
 static bool monitor_due(struct rt_loop *loop, int64_t now_ns)

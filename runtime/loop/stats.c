@@ -100,6 +100,7 @@ void rt_loop_stats(struct rt_loop *loop, struct rt_loop_stats *stats_out)
         .notifies = total(&loop->notifies),
         .event_writes = total(&loop->event_writes),
         .event_writes_while_polling = total(&loop->event_writes_while_polling),
+        .event_reads = total(&loop->event_reads),
         .polls = total(&loop->polls),
         .polls_useful = total(&loop->polls_useful),
         .busy_ns = snapshot.total_ns[LOOP_BUSY],

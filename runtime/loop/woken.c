@@ -15,9 +15,10 @@ void rt_loop_wake_coroutine(struct rt_loop *loop, struct rt_coroutine *co)
         return;
     }
     atomic_fetch_add_explicit(&loop->published, 1, memory_order_relaxed);
+    loop_announce(loop, PUBLISH_COROUTINE);
     work_push(&loop->woken_pushed, &co->wake_link); /* ORDER coroutine.wakeup, push */
     /* From here on co may have ended. */
-    loop_publish(loop, PUBLISH_COROUTINE);
+    loop_notify(loop);
 }
 
 void woken_init(struct rt_loop *loop)

@@ -212,9 +212,10 @@ void rt_loop_set_poll(struct rt_loop *loop, int64_t max_ns);
  * kernel's coarse clock (a tick is some milliseconds) where the limit is ten ticks or more. Thread: any. */
 void rt_loop_set_hog_limit(struct rt_loop *loop, int64_t limit_ns);
 
-/** Running totals; busy + poll + wait = wall time since bind, including an open wait. Fields of rt_loop:sample. */
+/** Running totals; busy + poll + wait = wall time since bind, including an open wait. Fields of rt_loop:sample, and
+ * event_reads, the loop's share of what notifies cost. */
 struct rt_loop_stats {
-    uint64_t passes, dispatches, idle_dispatches, notifies, event_writes, event_writes_while_polling;
+    uint64_t passes, dispatches, idle_dispatches, notifies, event_writes, event_writes_while_polling, event_reads;
     uint64_t polls, polls_useful, busy_ns, poll_ns, wait_ns;
 };
 

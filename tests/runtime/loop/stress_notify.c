@@ -1,9 +1,9 @@
 /*
- * Goal: whatever the timing, work that is published to a loop runs: no wake-up is lost (ORDER loop.notify, loop.accept,
- * loop.bottom_half).
+ * Goal: whatever the timing, work that is published to a loop runs: no wake-up is lost (ORDER loop.notify, loop.notify_always,
+ * loop.accept, loop.bottom_half).
  * Method: several threads publish to one loop by posts, bottom halves, timers and coroutine wake-ups, each waiting for its work
  * to have run before it publishes again, so that a single lost wake-up stops a thread for good. The loop sleeps,
- * polls with an adaptive window, or polls always; random pauses shift the threads against each other. A watchdog names
+ * polls with an adaptive window, or polls always, under either notify policy; random pauses shift the threads against each other. A watchdog names
  * what was lost. Seen failing with the re-check of loop_is_notified() left out, and with notify_me lowered before the wait.
  * If it fails: requests hang until something else wakes the loop.
  * Usage: stress_notify [SECONDS [SEED]]
@@ -126,9 +126,12 @@ static void *publish_again_and_again(void *opaque)
     return NULL;
 }
 
-static uint64_t run_against(int thread_count, int64_t poll_max_ns, unsigned seed, int64_t duration_ns)
+static uint64_t run_against(enum rt_notify_policy notify, int thread_count, int64_t poll_max_ns, unsigned seed,
+                            int64_t duration_ns)
 {
     struct rt_iothread *io;
+    if (rt_loop_configure(&(struct rt_loop_policies){ .notify = notify }) < 0)
+        abort();
     if (rt_iothread_create("stress", poll_max_ns, &io) < 0)
         abort();
     struct publisher p[THREADS_MAX] = { 0 };
@@ -159,8 +162,9 @@ static uint64_t run_against(int thread_count, int64_t poll_max_ns, unsigned seed
     struct rt_loop_stats stats;
     rt_loop_stats(p[0].loop, &stats);
     rt_iothread_destroy(io);
-    printf("%d threads, poll_max_ns %lld: %llu published, %llu eventfd writes\n", thread_count,
-           (long long)poll_max_ns, (unsigned long long)total, (unsigned long long)stats.event_writes);
+    printf("%s, %d threads, poll_max_ns %lld: %llu published, %llu eventfd writes, %llu reads\n",
+           rt_notify_policy_name(), thread_count, (long long)poll_max_ns, (unsigned long long)total,
+           (unsigned long long)stats.event_writes, (unsigned long long)stats.event_reads);
     return total;
 }
 
@@ -172,12 +176,19 @@ int main(int argc, char **argv)
     fflush(stdout);
     /* With one thread nobody else's notify can make good what is lost; with several their notifies meet. */
     const struct {
+        enum rt_notify_policy notify;
         int thread_count;
         int64_t poll_max_ns;
-    } runs[] = { { 1, 0 }, { 1, 30000 }, { THREADS_MAX, 0 }, { THREADS_MAX, 30000 }, { 2, RT_FOREVER } };
+    } runs[] = {
+        { RT_NOTIFY_BLOCKING_ONLY, 1, 0 },           { RT_NOTIFY_BLOCKING_ONLY, 1, 30000 },
+        { RT_NOTIFY_BLOCKING_ONLY, THREADS_MAX, 0 }, { RT_NOTIFY_BLOCKING_ONLY, THREADS_MAX, 30000 },
+        { RT_NOTIFY_BLOCKING_ONLY, 2, RT_FOREVER },  { RT_NOTIFY_ALWAYS, 1, 0 },
+        { RT_NOTIFY_ALWAYS, 1, 30000 },              { RT_NOTIFY_ALWAYS, THREADS_MAX, 30000 },
+        { RT_NOTIFY_ALWAYS, 2, RT_FOREVER },
+    };
     const int run_count = sizeof(runs) / sizeof(runs[0]);
     for (int i = 0; i < run_count; i++) {
-        if (run_against(runs[i].thread_count, runs[i].poll_max_ns, seed,
+        if (run_against(runs[i].notify, runs[i].thread_count, runs[i].poll_max_ns, seed,
                         (int64_t)(seconds * 1e9 / run_count)) == 0)
             return 1;
     }

@@ -1,5 +1,6 @@
 /*
- * Goal: a notifier writes the eventfd when the loop may be asleep and only then, and no notify is forgotten.
+ * Goal: a notifier writes the eventfd when the loop may be asleep and only then, and no notify is forgotten; in the old way
+ * (RT_NOTIFY_ALWAYS) it writes, and the loop reads, also while the loop polls.
  * Method: one loop brought into each state of the protocol; statistics tell what notifiers did.
  * If it fails: loops sleep on published work, or every notify costs two system calls. stress_notify looks at the races.
  */
@@ -50,6 +51,62 @@ static void sleeping_loop_costs_one_write(void **state)
         assert_int_equal(after.event_writes_while_polling, 0);
     }
     rt_iothread_destroy(io);
+}
+
+static void until_polling(struct rt_loop *loop)
+{
+    struct rt_loop_stats before = stats_of(loop), now;
+    UNTIL((now = stats_of(loop), now.passes == before.passes && now.poll_ns > before.poll_ns) ||
+          (before = now, false));
+}
+
+/* What notifying a polling loop costs, under both policies. */
+static void costs_while_polling(enum rt_notify_policy notify, uint64_t system_calls)
+{
+    struct rt_iothread *io;
+    _Atomic int runs = 0;
+    assert_int_equal(rt_loop_configure(&(struct rt_loop_policies){ .notify = notify }), 0);
+    assert_int_equal(rt_iothread_create("poller", RT_FOREVER, &io), 0);
+    struct rt_loop *loop = rt_iothread_loop(io);
+    for (int i = 1; i <= 20; i++) {
+        until_polling(loop);
+        struct rt_loop_stats before = stats_of(loop);
+        assert_int_equal(rt_loop_post(loop, count_up, &runs), 0);
+        UNTIL(atomic_load(&runs) == i);
+        until_polling(loop);
+        struct rt_loop_stats after = stats_of(loop);
+        assert_int_equal(after.notifies - before.notifies, 1);
+        assert_int_equal(after.event_writes - before.event_writes, system_calls);
+        assert_int_equal(after.event_writes_while_polling - before.event_writes_while_polling, system_calls);
+        assert_int_equal(after.event_reads - before.event_reads, system_calls);
+        assert_int_equal(after.wait_ns, 0);
+    }
+    rt_iothread_destroy(io);
+    assert_int_equal(rt_loop_configure(&(struct rt_loop_policies){ 0 }), 0);
+}
+
+static void polling_loop_costs_nothing(void **state)
+{
+    costs_while_polling(RT_NOTIFY_BLOCKING_ONLY, 0);
+}
+
+static void polling_loop_costs_a_write_and_a_read_in_the_old_way(void **state)
+{
+    costs_while_polling(RT_NOTIFY_ALWAYS, 1);
+}
+
+/* What has no work to look at must end a sleep, too: a quit that comes just before it, as often as it takes. */
+static void quit_ends_a_loop_in_the_old_way(void **state)
+{
+    assert_int_equal(rt_loop_configure(&(struct rt_loop_policies){ .notify = RT_NOTIFY_ALWAYS }), 0);
+    for (int i = 0; i < 300; i++) {
+        struct rt_iothread *io;
+        assert_int_equal(rt_iothread_create("quitter", 0, &io), 0);
+        if (i % 2 == 0)
+            until_asleep(rt_iothread_loop(io));
+        rt_iothread_destroy(io);
+    }
+    assert_int_equal(rt_loop_configure(&(struct rt_loop_policies){ 0 }), 0);
 }
 
 struct busy {
@@ -129,6 +186,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sleeping_loop_costs_one_write),
+        cmocka_unit_test(polling_loop_costs_nothing),
+        cmocka_unit_test(polling_loop_costs_a_write_and_a_read_in_the_old_way),
+        cmocka_unit_test(quit_ends_a_loop_in_the_old_way),
         cmocka_unit_test(working_loop_costs_nothing),
         cmocka_unit_test(own_thread_notifies_nobody),
         cmocka_unit_test(accepted_in_every_pass),

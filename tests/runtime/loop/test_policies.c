@@ -30,6 +30,15 @@ static void cannot_change_under_a_loop(void **state)
     assert_int_equal(rt_loop_configure(&defaults), 0);
 }
 
+static void notify_policy_is_chosen(void **state)
+{
+    const struct rt_loop_policies always = { .notify = RT_NOTIFY_ALWAYS }, defaults = { 0 };
+    assert_int_equal(rt_loop_configure(&always), 0);
+    assert_string_equal(rt_notify_policy_name(), "always");
+    assert_int_equal(rt_loop_configure(&defaults), 0);
+    assert_string_equal(rt_notify_policy_name(), "blocking-only");
+}
+
 static void unknown_values_are_refused(void **state)
 {
     const struct rt_loop_policies monitor = { .monitor = 99 }, notify = { .notify = 99 };
@@ -43,6 +52,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_named),
         cmocka_unit_test(cannot_change_under_a_loop),
+        cmocka_unit_test(notify_policy_is_chosen),
         cmocka_unit_test(unknown_values_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
