@@ -13,7 +13,7 @@
 /* What the command line says as text, before it is checked. */
 struct raw_options {
     char *socket_path, *blk_file, *num_queues, *iothreads, *serial, *block_size, *cache, *poll_max_ns, *stack_guard;
-    char *notify, *request_lock, *name, *socket_mode, *socket_group, *fd;
+    char *coroutine_pool, *notify, *request_lock, *name, *socket_mode, *socket_group, *fd;
     char **disks, **faults;
     gboolean read_only, busy_poll, print_capabilities, version, no_tracing;
 };
@@ -195,6 +195,17 @@ static int check_process(const struct raw_options *raw, struct vblkd_options *op
     options->request_lock = raw->request_lock ? vblk_request_lock_find(raw->request_lock) : vblk_request_lock_at(0);
     if (!options->request_lock)
         return usage("--request-lock=%s: must be sharded, thread or coroutine", raw->request_lock);
+    options->coroutine_pool = RT_POOL_BATCHED;
+    if (raw->coroutine_pool) {
+        const char *name;
+        unsigned policy = 0;
+
+        while ((name = rt_pool_policy_name(policy)) && strcmp(raw->coroutine_pool, name) != 0)
+            policy++;
+        if (!name)
+            return usage("--coroutine-pool=%s: must be batched, per-thread or none", raw->coroutine_pool);
+        options->coroutine_pool = policy;
+    }
     options->tracing = !raw->no_tracing;
     return parse_faults(raw->faults, &options->faults);
 }
@@ -262,7 +273,7 @@ static void raw_clear(struct raw_options *raw)
 {
     char **texts[] = { &raw->socket_path, &raw->blk_file, &raw->num_queues, &raw->iothreads, &raw->serial,
                        &raw->block_size, &raw->cache, &raw->poll_max_ns, &raw->notify, &raw->stack_guard,
-                       &raw->request_lock, &raw->name, &raw->socket_mode, &raw->socket_group, &raw->fd };
+                       &raw->coroutine_pool, &raw->request_lock, &raw->name, &raw->socket_mode, &raw->socket_group, &raw->fd };
 
     for (unsigned i = 0; i < G_N_ELEMENTS(texts); i++)
         g_free(*texts[i]);
@@ -322,6 +333,8 @@ int vblkd_options_parse(int argc, char **argv, struct vblkd_options **options_ou
           "lightweight or mprotect (default: lightweight where the kernel has it)", "KIND" },
         { "request-lock", 0, 0, G_OPTION_ARG_STRING, &raw->request_lock,
           "sharded, thread or coroutine (default: sharded): what guards a disk's tracked requests", "KIND" },
+        { "coroutine-pool", 0, 0, G_OPTION_ARG_STRING, &raw->coroutine_pool,
+          "Where idle coroutines wait: batched, per-thread or none (default: batched)", "POLICY" },
         { "no-tracing", 0, 0, G_OPTION_ARG_NONE, &raw->no_tracing, "Do not load the tracepoint provider", NULL },
         { "fault", 0, 0, G_OPTION_ARG_STRING_ARRAY, &raw->faults,
           "Bring back a historical mistake, to see its trace; repeatable", "NAME" },

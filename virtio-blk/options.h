@@ -24,6 +24,7 @@ struct vblkd_options {
     struct rt_loop_policies loop_policies;
     enum rt_stack_guard stack_guard;
     const struct vblk_request_lock *request_lock;
+    enum rt_pool_policy coroutine_pool;
     unsigned faults;
     bool tracing;
 };

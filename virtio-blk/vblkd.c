@@ -228,6 +228,8 @@ static int serve(const struct vblkd_options *options)
     if (error == 0)
         error = rt_loop_configure(&options->loop_policies);
     if (error == 0)
+        error = rt_pool_configure(options->coroutine_pool);
+    if (error == 0)
         error = rt_loop_create("main", &server.main_loop);
     if (error < 0) {
         vblk_log(NULL, VBLK_LOG_ERROR, "cannot make the main loop: %s (more descriptors: ulimit -n)",

@@ -89,7 +89,9 @@ static void close_window(struct overflow *overflow)
     const struct window *window = &overflow->window;
     const uint64_t seconds = (uint64_t)MAX((window->end_ns - window->begin_ns + SECOND / 2) / SECOND, 1);
     const uint64_t batches = MAX(window->overflows, window->events);
-    const uint64_t dropped = MAX(window->dropped, window->overflows * batch_of(overflow->env->process));
+    /* What one overflow frees is a batch, or a single coroutine: the events tell, if not all of them were lost. */
+    const uint64_t each = window->events ? window->dropped / window->events : batch_of(overflow->env->process);
+    const uint64_t dropped = MAX(window->dropped, window->overflows * each);
 
     /* Made anew: as many again as were freed, by and large; a trickle of misses is no sign of that. */
     if (batches < seconds || !window->misses || window->misses * 2 < dropped) {

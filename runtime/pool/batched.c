@@ -20,17 +20,6 @@ static struct {
     _Atomic uint32_t size; /* written under the lock; read without it to see that there is nothing to take */
 } global = { .lock = PTHREAD_MUTEX_INITIALIZER, .max = RT_POOL_BATCH_SIZE };
 
-static uint32_t batch_count(const struct pool_batch *batch)
-{
-    return atomic_load_explicit(&batch->count, memory_order_relaxed);
-}
-
-static void set_batch(struct pool_batch *batch, struct rt_coroutine *first, uint32_t count)
-{
-    batch->first = first;
-    atomic_store_explicit(&batch->count, count, memory_order_relaxed);
-}
-
 static uint32_t global_size(void)
 {
     return atomic_load_explicit(&global.size, memory_order_relaxed);
@@ -43,6 +32,16 @@ static struct rt_pool_limits limits_locked(void)
         .max = global.max < RT_POOL_NO_LIMIT ? (uint32_t)global.max : RT_POOL_NO_LIMIT,
         .hard_max = rt_pool_hard_max(),
     };
+}
+
+static struct rt_pool_limits batched_limits(void)
+{
+    struct rt_pool_limits limits;
+
+    pthread_mutex_lock(&global.lock);
+    limits = limits_locked();
+    pthread_mutex_unlock(&global.lock);
+    return limits;
 }
 
 static uint32_t limit_of(struct rt_pool_limits limits)
@@ -63,8 +62,8 @@ static struct rt_coroutine *pop_batch_locked(uint32_t *count_out)
     return first;
 }
 
-/* The local pool is empty. */
-__attribute__((noinline)) static void refill(struct rt_thread *thread)
+/* Both local batches are empty. */
+static void take_batch(struct rt_thread *thread)
 {
     struct rt_coroutine *first = NULL;
     struct rt_pool_limits limits;
@@ -77,41 +76,30 @@ __attribute__((noinline)) static void refill(struct rt_thread *thread)
         first = pop_batch_locked(&count);
         pthread_mutex_unlock(&global.lock);
     }
-    set_batch(&thread->batches[0], first, count);
+    pool_batch_set(&thread->batches[0], first, count);
     if (lttng_ust_tracepoint_enabled(rt_pool, refill)) {
-        pthread_mutex_lock(&global.lock);
-        limits = limits_locked();
-        pthread_mutex_unlock(&global.lock);
+        limits = batched_limits();
         lttng_ust_tracepoint(rt_pool, refill, thread->thread_id, count, limits.size, limits.max);
     }
 }
 
-static struct rt_coroutine *batched_take(struct rt_thread *thread)
+static struct rt_coroutine *batched_refill(struct rt_thread *thread)
 {
-    struct pool_batch *batch = &thread->batches[0];
-    struct rt_coroutine *co = batch->first;
+    struct pool_batch *first = &thread->batches[0], *second = &thread->batches[1];
 
-    if (__builtin_expect(!co, 0)) {
-        struct pool_batch *second = &thread->batches[1];
-
-        if (second->first) {
-            set_batch(batch, second->first, batch_count(second));
-            set_batch(second, NULL, 0);
-        } else {
-            refill(thread);
-        }
-        co = batch->first;
-        if (!co)
-            return NULL;
+    if (second->first) {
+        pool_batch_set(first, second->first, pool_batch_count(second));
+        pool_batch_set(second, NULL, 0);
+    } else {
+        take_batch(thread);
     }
-    set_batch(batch, co->pool_next, batch_count(batch) - 1);
-    return co;
+    return pool_batch_pop(first);
 }
 
 static void donate_or_free(struct rt_thread *thread, struct pool_batch *batch)
 {
     struct rt_coroutine *first = batch->first;
-    uint32_t count = batch_count(batch);
+    uint32_t count = pool_batch_count(batch);
     struct rt_pool_limits limits;
     bool accepted;
 
@@ -137,25 +125,16 @@ static void donate_or_free(struct rt_thread *thread, struct pool_batch *batch)
     }
 }
 
-__attribute__((noinline)) static void make_room(struct rt_thread *thread)
+static void batched_overflow(struct rt_thread *thread, struct rt_coroutine *co)
 {
     struct pool_batch *first = &thread->batches[0], *second = &thread->batches[1];
 
     if (second->first)
         donate_or_free(thread, first);
     else
-        set_batch(second, first->first, batch_count(first));
-    set_batch(first, NULL, 0);
-}
-
-static void batched_give(struct rt_thread *thread, struct rt_coroutine *co)
-{
-    struct pool_batch *batch = &thread->batches[0];
-
-    if (__builtin_expect(batch_count(batch) == RT_POOL_BATCH_SIZE, 0))
-        make_room(thread);
-    co->pool_next = batch->first;
-    set_batch(batch, co, batch_count(batch) + 1);
+        pool_batch_set(second, first->first, pool_batch_count(first));
+    pool_batch_set(first, NULL, 0);
+    pool_batch_push(first, co);
 }
 
 static uint32_t batched_drain(struct rt_thread *thread)
@@ -165,8 +144,8 @@ static uint32_t batched_drain(struct rt_thread *thread)
     for (int i = 0; i < 2; i++) {
         struct rt_coroutine *first = thread->batches[i].first;
 
-        freed += batch_count(&thread->batches[i]);
-        set_batch(&thread->batches[i], NULL, 0);
+        freed += pool_batch_count(&thread->batches[i]);
+        pool_batch_set(&thread->batches[i], NULL, 0);
         rt_stack_destroy_chain(first);
     }
     return freed;
@@ -198,20 +177,11 @@ static struct rt_pool_limits batched_resize(int64_t delta)
     return limits;
 }
 
-static struct rt_pool_limits batched_limits(void)
-{
-    struct rt_pool_limits limits;
-
-    pthread_mutex_lock(&global.lock);
-    limits = limits_locked();
-    pthread_mutex_unlock(&global.lock);
-    return limits;
-}
-
 const struct pool_policy rt_pool_batched = {
     .name = "batched",
-    .take = batched_take,
-    .give = batched_give,
+    .local_fill = RT_POOL_BATCH_SIZE,
+    .refill = batched_refill,
+    .overflow = batched_overflow,
     .drain = batched_drain,
     .resize = batched_resize,
     .limits = batched_limits,

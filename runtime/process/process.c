@@ -73,7 +73,7 @@ static void trace_info(void)
                              .max_map_count = facts.max_map_count,
                              .stack_bytes = facts.stack_bytes,
                              .batch_size = RT_POOL_BATCH_SIZE,
-                             .pool_policy = rt_pool_policy_name(),
+                             .pool_policy = rt_pool_policy_name(rt_pool_policy()),
                              .notify_policy = rt_notify_policy_name(),
                              .request_lock = process.options.request_lock,
                              .stack_guard = facts.guard_name,

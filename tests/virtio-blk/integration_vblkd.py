@@ -250,6 +250,13 @@ def warns_of_too_few_mappings(directory):
         assert "max_map_count" not in server.log(), server.log()
 
 
+def serves_with_every_pool(directory):
+    for policy in ("batched", "per-thread", "none"):
+        with Server(directory, f"--socket-path={directory}/socket", "--blk-file=null:1G", "--iothreads=2",
+                    f"--coroutine-pool={policy}") as server:
+            load(server.socket_path, "--queues=2", "--iodepth=32", "--number-ios=5000")
+
+
 def works_without_the_provider(directory):
     env = {**os.environ, "VBLKSCOPE_TRACEPOINTS": "/nonexistent/provider.so"}
     with Server(directory, f"--socket-path={directory}/socket", "--blk-file=null:1M", env=env) as server:
@@ -311,5 +318,5 @@ if __name__ == "__main__":
     main([verifies_on_every_kind_of_disk, sigterm_keeps_what_was_acknowledged, front_ends_come_and_go, sockets_in_use,
           disks_that_are_locked, qemu_and_vblkd_exclude_each_other, disks_that_are_of_no_use, mistakes_on_the_command_line,
           several_disks, rubbish_harms_nobody_else, descriptors_that_are_handed_over, tells_what_it_can_do,
-          warns_of_too_few_mappings, works_without_the_provider, signals_at_any_time,
-          a_stop_leaves_no_loop_spinning])
+          warns_of_too_few_mappings, serves_with_every_pool, works_without_the_provider,
+          signals_at_any_time, a_stop_leaves_no_loop_spinning])

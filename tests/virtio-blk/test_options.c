@@ -105,6 +105,7 @@ static void test_mistakes(void **state)
         { DISK "--request-lock=mutex", "--request-lock=mutex: must be sharded, thread or coroutine" },
         { DISK "--request-lock=", "--request-lock=" },
         { DISK "--notify=never", "--notify=never" },
+        { DISK "--coroutine-pool=perthread", "--coroutine-pool=perthread" },
         { DISK "--fault=nonsense", "known are: started-before-attach" },
         { DISK "--fd=x", "--fd=x" },
         { "--fd=-1 --blk-file=/d", "--fd=-1" },
@@ -149,6 +150,7 @@ static void test_one_disk(void **state)
     assert_int_equal(options->poll_max_ns, 32000);
     assert_int_equal(options->stack_guard, RT_STACK_GUARD_AUTO);
     assert_int_equal(options->loop_policies.notify, RT_NOTIFY_BLOCKING_ONLY);
+    assert_int_equal(options->coroutine_pool, RT_POOL_BATCHED);
     assert_int_equal(options->faults, 0);
     assert_string_equal(options->request_lock->name, "sharded");
     assert_true(options->tracing);
@@ -188,6 +190,14 @@ static void test_one_disk(void **state)
     for (unsigned i = 0; i < 2; i++)
         assert_ptr_equal(options->disks[i].request_lock, options->request_lock); /* one for all disks */
     vblkd_options_free(options);
+    for (enum rt_pool_policy policy = RT_POOL_BATCHED; policy <= RT_POOL_NONE; policy++) {
+        char *text = g_strdup_printf(DISK "--coroutine-pool=%s", rt_pool_policy_name(policy));
+
+        options = good(text);
+        assert_int_equal(options->coroutine_pool, policy);
+        vblkd_options_free(options);
+        g_free(text);
+    }
 }
 
 static void test_several_disks(void **state)

@@ -4,7 +4,7 @@
  * A global list of batches (128 coroutines) under one lock; at most two batches per thread, taken and given
  * without a lock and without an atomic read-modify-write. The global pool has a maximum that devices raise and
  * lower, and a hard maximum from the mapping budget, so that idle stacks never use up vm.max_map_count.
- * runtime/README.md tells the policy and its history.
+ * That is the default policy; two others are there to be compared with. runtime/README.md tells their history.
  *
  *     rt_pool_inc_max(queue_count * queue_size / 2);   // a device comes
  *     ...
@@ -17,6 +17,28 @@
 
 #define RT_POOL_BATCH_SIZE 128
 #define RT_POOL_NO_LIMIT UINT32_MAX
+
+/** Who may keep how many idle coroutines. All but the first are there to be compared with. */
+enum rt_pool_policy {
+    RT_POOL_BATCHED,    /**< the default, as told above */
+    RT_POOL_PER_THREAD, /**< a shared release list; a thread that needs one takes it whole. Sum over threads unbounded */
+    RT_POOL_NONE,       /**< every life makes a stack and frees it */
+};
+
+/**
+ * Choose the policy before the first coroutine is made.
+ *
+ * Returns:   0, or, with the old choice still in force: -EBUSY: a coroutine was made already, or the pool's maximum was
+ *            changed or its limits asked for; -EINVAL: there is no such policy.
+ * Thread:    any, before others use coroutines.
+ */
+int rt_pool_configure(enum rt_pool_policy policy);
+
+/** The policy in force. Thread: any. */
+enum rt_pool_policy rt_pool_policy(void);
+
+/** As in vblkd's options: "batched", "per-thread", "none"; NULL: there is no such policy. Thread: any. */
+const char *rt_pool_policy_name(enum rt_pool_policy policy);
 
 enum rt_stack_guard { RT_STACK_GUARD_AUTO, RT_STACK_GUARD_LIGHTWEIGHT, RT_STACK_GUARD_MPROTECT };
 
@@ -43,25 +65,48 @@ void rt_stack_facts(struct rt_stack_facts *facts_out);
 /** One line that says why stacks cannot be mapped and what to do: names vm.max_map_count and a value. */
 const char *rt_stack_error_hint(char *buffer, uint32_t buffer_bytes);
 
-/** Raise or lower the global maximum (it starts at one batch). Thread: any. Trace: rt_pool:resize. */
+/**
+ * Raise or lower the maximum when a device comes or goes; it never falls below what it starts with.
+ *
+ * Units:     coroutines. "batched" starts at one batch, and what is above a lowered maximum is freed at once; "per-thread"
+ *            starts at 64 and frees nothing; "none" does not care.
+ * Thread:    any.
+ * Trace:     rt_pool:resize.
+ */
 void rt_pool_inc_max(uint32_t delta);
 void rt_pool_dec_max(uint32_t delta);
 
+/* ---- statistics: kept always, whether or not anything is traced ---- */
+
+/** What all threads share. Under "none" the first three are 0. */
 struct rt_pool_global_stats {
-    uint32_t global_size, global_max, global_hard_max;
+    uint32_t global_size;     /**< idle coroutines in the global pool; "per-thread": in the release list, about */
+    uint32_t global_max;      /**< how many may wait there; "per-thread": twice its maximum */
+    uint32_t global_hard_max; /**< what the machine bears; "per-thread": RT_POOL_NO_LIMIT */
     uint32_t stack_count;     /**< stacks that exist, live or pooled */
     uint32_t stack_vma_count; /**< mappings that hold them */
     uint32_t live_count;      /**< coroutines created and not ended */
 };
 
+/** Of one thread, since it first used coroutines. */
 struct rt_pool_thread_stats {
     int32_t thread_id;
     char name[16];
-    uint32_t local_size;
-    uint64_t takes, gives, misses, refills, donations, overflows;
+    uint32_t local_size; /**< idle coroutines that only this thread can take; "per-thread": about */
+    uint64_t takes;      /**< coroutines created here */
+    uint64_t gives;      /**< ended here */
+    uint64_t misses;     /**< created here on a new stack */
+    uint64_t refills;    /**< times the local pool was empty and the global one was asked, also in vain */
+    uint64_t donations;  /**< batches passed on to the global pool; "per-thread": coroutines to the release list */
+    uint64_t overflows;  /**< batches freed because the global pool was full; "per-thread": coroutines */
 };
 
-/** A snapshot. Thread: any. A thread that starts, ends, or exchanges a batch meanwhile waits for some microseconds. */
+/**
+ * A snapshot. The counters are read one after the other while threads go on, so sums are exact only when none does.
+ *
+ * Thread:    any. Takes the lock of the threads' registry and, under "batched", that of the global pool: a thread that
+ *            starts, ends, or exchanges a batch meanwhile waits for some microseconds.
+ */
 void rt_pool_global_stats(struct rt_pool_global_stats *stats_out);
 
 /** Calls visit for each thread that has used coroutines and still lives. Thread: any but a visitor. */

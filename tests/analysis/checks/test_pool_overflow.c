@@ -50,6 +50,25 @@ static void test_sustained(void **state)
     feed_destroy(f);
 }
 
+/* The per-thread policy frees one coroutine at a time. */
+static void test_sustained_one_by_one(void **state)
+{
+    struct feed *f = begin();
+
+    for (unsigned i = 0; i <= 6; i++) {
+        sample(f, 2 + i, 50 * i, 40 * i);
+        for (unsigned j = 0; j < 40; j++)
+            feed_format(f,
+                        "%u.5 12@1 rt_pool:overflow thread_id=12 dropped=1 global_size=128 global_max=128 "
+                        "global_hard_max=4294967295",
+                        2 + i);
+    }
+    feed_end(f, 20);
+    assert_string_equal(feed_findings(f), "pool-overflow");
+    assert_int_equal(json_number_of(feed_finding(f, "pool-overflow"), "count"), 6 * 40);
+    feed_destroy(f);
+}
+
 static void test_silent_on_four_seconds(void **state)
 {
     struct feed *f = begin();
@@ -141,6 +160,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sustained),
+        cmocka_unit_test(test_sustained_one_by_one),
         cmocka_unit_test(test_silent_on_four_seconds),
         cmocka_unit_test(test_silent_when_interrupted),
         cmocka_unit_test(test_silent_when_nothing_is_made_anew),

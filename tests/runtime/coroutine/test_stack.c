@@ -15,9 +15,9 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "child.h"
+#include "mappings.h"
 #include "rt/coroutine.h"
 #include "rt/pool.h"
 #include "rt/process.h"
@@ -32,19 +32,6 @@ static void wait_once(void *opaque)
     memset(frame, 1, sizeof(frame)); /* pages that must come back */
     __asm__ volatile("" : : "r"(frame) : "memory");
     rt_coroutine_yield();
-}
-
-static unsigned count_maps(void)
-{
-    char line[4096];
-    unsigned count = 0;
-    FILE *file = fopen("/proc/self/maps", "re");
-
-    CHILD_CHECK(file != NULL);
-    while (fgets(line, sizeof(line), file))
-        count++;
-    fclose(file);
-    return count;
 }
 
 static long resident_kb(void)
@@ -122,18 +109,6 @@ static void test_default_stacks_are_counted(void **state)
 }
 
 /* ---- running out ---- */
-
-/* Use up mappings: pages side by side with different rights do not join. */
-static char *fill_mappings(size_t count)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    char *pages = mmap(NULL, count * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-    CHILD_CHECK(pages != MAP_FAILED);
-    for (size_t i = 0; i < count; i += 2)
-        CHILD_CHECK(mprotect(pages + i * page, page, PROT_READ) == 0);
-    return pages;
-}
 
 /* Coroutines until there are no more; then everything is as it was and goes on after some have ended. */
 static void exhaust_and_recover(size_t most, void (*relieve)(void), char *hint, uint32_t hint_bytes)

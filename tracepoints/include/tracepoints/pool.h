@@ -92,7 +92,8 @@ LTTNG_UST_TRACEPOINT_EVENT(rt_pool, thread_exit,
  * local_sample
  *            Running totals of one thread since it started; a miss made a new coroutine; name is the
  *            thread's. Under the per-thread policy global_size (of the other events) is the release
- *            list, global_max twice the maximum, and taken the whole list.
+ *            list, global_max twice the maximum, taken the whole list, and dropped is 1; donations
+ *            counts coroutines, and no donate is emitted, as that would be one for each life.
  * Emitted:   the sampler thread, once a second and in every baseline, for every thread with a pool.
  * Set:       core
  * Baseline:  yes
