@@ -149,6 +149,11 @@ void bench_note(struct bench_group *group, const char *text)
     g_ptr_array_add(group->notes, g_strdup(text));
 }
 
+void bench_detail(struct bench_group *group)
+{
+    group->detail = true;
+}
+
 struct bench_row *bench_row(struct bench_group *group, const char *name, const char *unit, enum bench_better better)
 {
     struct bench_row *row = g_new0(struct bench_row, 1);

@@ -76,6 +76,9 @@ struct bench_group *bench_group(struct bench *bench, enum bench_form form, const
 /** A line under the group's table: how it was measured, what is not shown, what it means. */
 void bench_note(struct bench_group *group, const char *text);
 
+/** Leaves the group out of Markdown, which is for reading: its rows are too many or too fine for that. */
+void bench_detail(struct bench_group *group);
+
 /** @unit: "ns", "requests/s", "" for none. */
 struct bench_row *bench_row(struct bench_group *group, const char *name, const char *unit, enum bench_better better);
 

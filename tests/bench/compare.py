@@ -7,7 +7,8 @@
     row.target(OF_CHANGE, 10)
     sys.exit(bench.finish())
 
-The library is named by $BENCH_COMPARE, which the build sets.
+The library is named by $BENCH_COMPARE, which the build sets; by hand:
+    meson devenv -C build python3 $PWD/tests/bench/bench_device.py
 """
 
 import argparse
@@ -21,12 +22,15 @@ OF_NEW, OF_CHANGE, OF_TIMES = 0, 1, 2
 
 
 def _library():
+    if "BENCH_COMPARE" not in os.environ:
+        sys.exit("$BENCH_COMPARE is not set: run it with `meson devenv -C build python3 $PWD/tests/bench/...`")
     library = ctypes.CDLL(os.environ["BENCH_COMPARE"])
     text, pointer, number = ctypes.c_char_p, ctypes.c_void_p, ctypes.c_double
     shapes = {
         "bench_begin": (pointer, [text, text, pointer, ctypes.c_int, ctypes.POINTER(text)]),
         "bench_group": (pointer, [pointer, ctypes.c_int, text, text, text]),
         "bench_note": (None, [pointer, text]),
+        "bench_detail": (None, [pointer]),
         "bench_row": (pointer, [pointer, text, text, ctypes.c_int]),
         "bench_pair": (None, [pointer, number, number]),
         "bench_value": (None, [pointer, number]),
@@ -80,6 +84,9 @@ class Group:
 
     def note(self, text):
         self._library.bench_note(self._handle, _bytes(text))
+
+    def detail(self):
+        self._library.bench_detail(self._handle)
 
 
 class Bench:

@@ -29,6 +29,7 @@ struct bench_row {
 struct bench_group {
     char *title, *old_label, *new_label;
     enum bench_form form;
+    bool detail;
     GPtrArray *rows, *notes;
     struct bench *bench;
 };

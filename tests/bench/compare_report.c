@@ -297,6 +297,8 @@ void bench_print_markdown(const struct bench *bench, FILE *file)
     for (unsigned i = 0; i < bench->groups->len; i++) {
         const struct bench_group *group = bench->groups->pdata[i];
 
+        if (group->detail)
+            continue;
         fprintf(file, "\n|");
         for (int column = 0; column < COLUMNS; column++)
             if (has_column(group, column)) {

@@ -126,6 +126,7 @@ static void test_change_is_the_median_of_pairs(void **state)
     for (int i = 0; i < 5; i++)
         bench_pair(row, old_values[i], new_values[i]);
     bench_note(group, "A note.");
+    bench_detail(bench_group(bench, BENCH_CHANGE, "Too fine", "before", "after"));
     finish(&output, bench);
 
     assert_number(&output, 0, "change_percent", "median", -10);
@@ -137,6 +138,8 @@ static void test_change_is_the_median_of_pairs(void **state)
     assert_word(&output, 0, "verdict", NULL, "level");
     assert_shows(output.table, "-10.0 %  -25.0 % .. 0.0 %  level");
     assert_shows(output.table, "A note.");
+    assert_shows(output.table, "Too fine");
+    assert_null(strstr(output.markdown, "Too fine"));
     assert_shows(output.markdown, "| Group | OLD: before | NEW: after | CHANGE | middle half |  |");
     assert_shows(output.markdown, "| row | 200 ns | 100 ns | -10.0 % | -25.0 % .. 0.0 % | level |");
     deinit(&output);

@@ -126,15 +126,16 @@ class BackgroundLoad:
 
 
 def thread_seconds(pid):
-    """{thread name: processor seconds used, user and system}; names of vblkd's threads are distinct enough."""
-    ticks_per_s = os.sysconf("SC_CLK_TCK")
+    """{thread name: processor seconds used, to the nanosecond}; names of vblkd's threads are distinct enough."""
     result = {}
     for task in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{task}/stat") as stat:
-            name, _, rest = stat.read().partition("(")[2].rpartition(")")
-        fields = rest.split()
+        try:
+            with open(f"/proc/{pid}/task/{task}/comm") as comm, open(f"/proc/{pid}/task/{task}/schedstat") as schedstat:
+                name, used_ns = comm.read().rstrip("\n"), int(schedstat.read().split()[0])
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended meanwhile
         key = "main" if int(task) == pid else name
-        result[key] = result.get(key, 0) + (int(fields[11]) + int(fields[12])) / ticks_per_s
+        result[key] = result.get(key, 0) + used_ns / 1e9
     return result
 
 
