@@ -1,4 +1,5 @@
 #include <assert.h>
+#include <errno.h>
 #include <stddef.h>
 
 #include "lock/lock_internal.h"
@@ -9,6 +10,7 @@ void rt_co_queue_init(struct rt_co_queue *queue)
 {
     queue->first = NULL;
     queue->last = &queue->first;
+    queue->cancelled = false;
 }
 
 bool rt_co_queue_empty(const struct rt_co_queue *queue)
@@ -19,33 +21,38 @@ bool rt_co_queue_empty(const struct rt_co_queue *queue)
 static void join(struct rt_co_queue *queue, struct rt_co_waiter *waiter)
 {
     assert(rt_in_coroutine());
-    waiter->co = rt_coroutine_self();
-    waiter->next = NULL;
+    *waiter = (struct rt_co_waiter){ .co = rt_coroutine_self() };
     *queue->last = waiter;
     queue->last = &waiter->next;
 }
 
-void rt_co_queue_wait_mutex_co(struct rt_co_queue *queue, struct rt_mutex *mutex)
+int rt_co_queue_wait_mutex_co(struct rt_co_queue *queue, struct rt_mutex *mutex)
 {
     struct rt_co_waiter waiter;
 
+    if (queue->cancelled)
+        return -ECANCELED;
     join(queue, &waiter);
     rt_mutex_unlock(mutex);
     rt_coroutine_yield(); /* a wake-up that comes before is kept */
     rt_mutex_lock(mutex);
+    return waiter.cancelled ? -ECANCELED : 0;
 }
 
-void rt_co_queue_wait_co_mutex_co(struct rt_co_queue *queue, struct rt_co_mutex *mutex)
+int rt_co_queue_wait_co_mutex_co(struct rt_co_queue *queue, struct rt_co_mutex *mutex)
 {
     struct rt_co_waiter waiter;
 
+    if (queue->cancelled)
+        return -ECANCELED;
     join(queue, &waiter);
     rt_co_mutex_unlock(mutex);
     rt_coroutine_yield();
     rt_co_mutex_lock_co(mutex);
+    return waiter.cancelled ? -ECANCELED : 0;
 }
 
-bool rt_co_queue_wake_one(struct rt_co_queue *queue)
+static bool wake_first(struct rt_co_queue *queue, bool cancelled)
 {
     struct rt_co_waiter *waiter = queue->first;
 
@@ -54,8 +61,14 @@ bool rt_co_queue_wake_one(struct rt_co_queue *queue)
     queue->first = waiter->next;
     if (!queue->first)
         queue->last = &queue->first;
+    waiter->cancelled = cancelled;
     rt_coroutine_wake_later(waiter->co); /* waiter is gone as soon as it runs */
     return true;
+}
+
+bool rt_co_queue_wake_one(struct rt_co_queue *queue)
+{
+    return wake_first(queue, false);
 }
 
 bool rt_co_queue_wake_all(struct rt_co_queue *queue)
@@ -65,4 +78,11 @@ bool rt_co_queue_wake_all(struct rt_co_queue *queue)
     while (rt_co_queue_wake_one(queue))
         any = true;
     return any;
+}
+
+void rt_co_queue_cancel(struct rt_co_queue *queue)
+{
+    queue->cancelled = true;
+    while (wake_first(queue, true))
+        ;
 }

@@ -16,6 +16,8 @@ struct rt_thread;
 struct rt_co_waiter {
     struct rt_coroutine *co;
     struct rt_co_waiter *next;
+    bool writes;    /**< reader/writer lock: what for */
+    bool cancelled; /**< queue: why it was woken; written before the wake-up */
 };
 
 /* ---- registry.c ---- */
@@ -29,6 +31,16 @@ void rt_lock_taken(struct rt_lock_info *info, struct rt_thread *thread, bool wai
 
 /** It is about to belong to nobody. */
 void rt_lock_leaving(struct rt_lock_info *info, struct rt_thread *thread);
+
+/**
+ * The same for readers, of whom several hold it at once and who are no owners. The time that is counted as held is that from
+ * the first reader to the last: @first began it, or, for readers that were let in together, rt_lock_shared_begins() did.
+ */
+void rt_lock_shared_taken(struct rt_lock_info *info, struct rt_thread *thread, bool waited, bool first);
+void rt_lock_shared_begins(struct rt_lock_info *info);
+void rt_lock_shared_leaving(struct rt_lock_info *info, struct rt_thread *thread);
+/** The last reader is about to leave, and nobody can come meanwhile. */
+void rt_lock_shared_ends(struct rt_lock_info *info);
 
 /** An acquisition finds it held: trace, count. Returns when the wait began; rt_lock_waited() ends it. */
 int64_t rt_lock_waits(struct rt_lock_info *info, struct rt_thread *thread);

@@ -36,7 +36,7 @@ struct vblk_request_lock {
     /** Waiting for other requests, and the order of flushes. With list_per_queue taken before a list's lock. */
     void (*lock_waits_co)(struct vblk_tracked_disk *disk);
     void (*unlock_waits)(struct vblk_tracked_disk *disk);
-    /** Wait in @queue; drops lock_waits meanwhile. */
+    /** Wait in @queue; drops lock_waits meanwhile. Nobody cancels: a drain waits for what is in hand. */
     void (*wait_co)(struct vblk_tracked_disk *disk, struct rt_co_queue *queue);
 };
 

@@ -34,7 +34,7 @@ static void unlock_waits(struct vblk_tracked_disk *disk)
 
 static void wait_co(struct vblk_tracked_disk *disk, struct rt_co_queue *queue)
 {
-    rt_co_queue_wait_co_mutex_co(queue, &disk->lists[0].lock.coroutine);
+    (void)rt_co_queue_wait_co_mutex_co(queue, &disk->lists[0].lock.coroutine);
 }
 
 const struct vblk_request_lock vblk_request_lock_coroutine = {

@@ -33,7 +33,7 @@ static void unlock_waits(struct vblk_tracked_disk *disk)
 
 static void wait_co(struct vblk_tracked_disk *disk, struct rt_co_queue *queue)
 {
-    rt_co_queue_wait_mutex_co(queue, &disk->lists[0].lock.thread);
+    (void)rt_co_queue_wait_mutex_co(queue, &disk->lists[0].lock.thread);
 }
 
 const struct vblk_request_lock vblk_request_lock_thread = {

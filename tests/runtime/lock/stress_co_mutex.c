@@ -1,32 +1,22 @@
 /*
  * Goal:   the coroutine mutex excludes across loops, loses no waiter, and hands over fairly; so does the queue.
  * Method: coroutines in several loops take one lock around plain counters; some yield or move to another loop while
- *         they hold it. Others pass tokens through a coroutine queue, under either kind of lock.
+ *         they hold it. Others pass tokens through a coroutine queue, under either kind of lock; then the queue is
+ *         cancelled in the middle of waits and wake-ups.
  * Broken: if it hangs a waiter was forgotten (ORDER co_mutex.handoff); a wrong sum or a race that ThreadSanitizer
  *         reports means two owners.
  * Usage:  stress_co_mutex [SEED]
  */
-#include <assert.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
-#include "rt/coroutine.h"
-#include "rt/iothread.h"
 #include "rt/lock.h"
-#include "rt/loop.h"
+#include "stress_loops.h"
 
-#define LOOPS 3
 #define PER_LOOP 12
 #define ROUNDS 1000
 #define PAIRS 6
 #define TOKENS 1000
-#define DEADLINE_S 120
-
-static struct rt_iothread *iothreads[LOOPS];
-static atomic_int running;
 
 static struct rt_co_mutex lock;
 static uint64_t sum; /* under lock */
@@ -36,15 +26,9 @@ static struct exchange {
     struct rt_mutex mutex;
     struct rt_co_mutex co_mutex;
     struct rt_co_queue queue;
-    uint64_t tokens, taken;
+    uint64_t tokens, taken, cancelled;
     int with_mutex;
 } exchanges[2];
-
-static unsigned choose(unsigned *seed, unsigned below)
-{
-    *seed = *seed * 1103515245u + 12345u;
-    return (*seed >> 16) % below;
-}
 
 static void contend(void *opaque)
 {
@@ -55,19 +39,17 @@ static void contend(void *opaque)
 
         rt_co_mutex_lock_co(&lock);
         before = sum;
-        switch (choose(&seed, 20)) {
+        switch (stress_choose(&seed, 20)) {
         case 0:
-            rt_coroutine_move(rt_iothread_loop(iothreads[choose(&seed, LOOPS)]));
+            rt_coroutine_move(stress_loop(stress_choose(&seed, STRESS_LOOPS)));
             break;
         case 1:
-            rt_coroutine_wake(rt_coroutine_self());
-            rt_coroutine_yield();
+            stress_yield();
             break;
         }
         sum = before + 1;
         rt_co_mutex_unlock(&lock);
     }
-    atomic_fetch_sub(&running, 1);
 }
 
 static void hold(struct exchange *exchange)
@@ -86,6 +68,12 @@ static void drop(struct exchange *exchange)
         rt_co_mutex_unlock(&exchange->co_mutex);
 }
 
+static int wait_in_queue(struct exchange *exchange)
+{
+    return exchange->with_mutex ? rt_co_queue_wait_mutex_co(&exchange->queue, &exchange->mutex)
+                                : rt_co_queue_wait_co_mutex_co(&exchange->queue, &exchange->co_mutex);
+}
+
 static void put_tokens(void *opaque)
 {
     struct exchange *exchange = opaque;
@@ -96,7 +84,6 @@ static void put_tokens(void *opaque)
         rt_co_queue_wake_one(&exchange->queue);
         drop(exchange);
     }
-    atomic_fetch_sub(&running, 1);
 }
 
 static void take_tokens(void *opaque)
@@ -105,70 +92,46 @@ static void take_tokens(void *opaque)
 
     for (int i = 0; i < TOKENS; i++) {
         hold(exchange);
-        while (exchange->tokens == 0) {
-            if (exchange->with_mutex)
-                rt_co_queue_wait_mutex_co(&exchange->queue, &exchange->mutex);
-            else
-                rt_co_queue_wait_co_mutex_co(&exchange->queue, &exchange->co_mutex);
-        }
+        while (exchange->tokens == 0)
+            (void)wait_in_queue(exchange); /* nobody cancels yet */
         exchange->tokens--;
         exchange->taken++;
         drop(exchange);
     }
-    atomic_fetch_sub(&running, 1);
 }
 
-struct beginning {
-    rt_coroutine_fn *fn;
-    void *opaque;
-};
-
-static void begin(void *opaque)
+/* For what never comes. */
+static void wait_until_cancelled(void *opaque)
 {
-    struct beginning beginning = *(struct beginning *)opaque;
-    struct rt_coroutine *co = rt_coroutine_create(beginning.fn, beginning.opaque);
+    struct exchange *exchange = opaque;
 
-    free(opaque);
-    assert(co);
-    rt_coroutine_enter(co);
+    hold(exchange);
+    while (wait_in_queue(exchange) == 0)
+        ;
+    exchange->cancelled++;
+    drop(exchange);
 }
 
-/* In one loop after the other. */
-static void start(rt_coroutine_fn *fn, void *opaque)
+static void wake_and_cancel(void *opaque)
 {
-    static int next;
-    struct beginning *beginning = malloc(sizeof(*beginning));
+    struct exchange *exchange = opaque;
 
-    assert(beginning);
-    *beginning = (struct beginning){ fn, opaque };
-    atomic_fetch_add(&running, 1);
-    if (rt_loop_post(rt_iothread_loop(iothreads[next++ % LOOPS]), begin, beginning) < 0)
-        abort();
-}
-
-static void nothing(void *opaque)
-{
-}
-
-/* The last thing that a loop did may have been to wake a coroutine in another: let it come out of there first. */
-static void end_loops(void)
-{
-    for (int i = 0; i < LOOPS; i++)
-        rt_loop_call(rt_iothread_loop(iothreads[i]), nothing, NULL);
-    for (int i = 0; i < LOOPS; i++)
-        rt_iothread_destroy(iothreads[i]);
+    for (int i = 0; i < TOKENS; i++) {
+        hold(exchange);
+        if (i == TOKENS / 2)
+            rt_co_queue_cancel(&exchange->queue);
+        rt_co_queue_wake_one(&exchange->queue);
+        drop(exchange);
+    }
 }
 
 int main(int argc, char **argv)
 {
-    unsigned seed = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 0) : (unsigned)getpid();
-    int64_t deadline_ns = rt_clock_ns() + DEADLINE_S * INT64_C(1000000000);
+    unsigned seed, next = 0;
     int failures = 0;
 
-    printf("stress_co_mutex: seed %u\n", seed);
-    for (int i = 0; i < LOOPS; i++)
-        if (rt_iothread_create("stress", i == 0 ? 20000 : 0, &iothreads[i]) < 0)
-            return 1;
+    stress_loops_create("stress_co_mutex");
+    seed = stress_seed(argc, argv);
     rt_co_mutex_init(&lock, "stress");
     for (int i = 0; i < 2; i++) {
         rt_mutex_init(&exchanges[i].mutex, "stress-thread");
@@ -177,32 +140,36 @@ int main(int argc, char **argv)
         exchanges[i].with_mutex = i;
     }
 
-    for (int i = 0; i < LOOPS * PER_LOOP; i++)
-        start(contend, (void *)(uintptr_t)(seed + (unsigned)i));
+    for (unsigned i = 0; i < STRESS_LOOPS * PER_LOOP; i++)
+        stress_start(next++, contend, (void *)(uintptr_t)(seed + i));
     for (int i = 0; i < PAIRS; i++)
         for (int kind = 0; kind < 2; kind++) {
-            start(take_tokens, &exchanges[kind]);
-            start(put_tokens, &exchanges[kind]);
+            stress_start(next++, take_tokens, &exchanges[kind]);
+            stress_start(next++, put_tokens, &exchanges[kind]);
         }
+    if (!stress_wait())
+        return 1;
+    for (int i = 0; i < PAIRS; i++)
+        for (int kind = 0; kind < 2; kind++)
+            stress_start(next++, wait_until_cancelled, &exchanges[kind]);
+    for (int kind = 0; kind < 2; kind++)
+        stress_start(next++, wake_and_cancel, &exchanges[kind]);
+    if (!stress_wait())
+        return 1;
+    stress_loops_destroy();
 
-    while (atomic_load(&running) > 0) {
-        if (rt_clock_ns() > deadline_ns) {
-            printf("stress_co_mutex: %d coroutines never ended: a waiter was forgotten\n", atomic_load(&running));
-            return 1;
-        }
-        usleep(2000);
-    }
-    end_loops();
-
-    if (sum != LOOPS * PER_LOOP * ROUNDS || lock.info.acquisitions != sum)
+    if (sum != STRESS_LOOPS * PER_LOOP * ROUNDS || lock.info.acquisitions != sum)
         failures += printf("stress_co_mutex: %llu turns, sum %llu, %llu acquisitions\n",
-                           (unsigned long long)LOOPS * PER_LOOP * ROUNDS, (unsigned long long)sum,
+                           (unsigned long long)STRESS_LOOPS * PER_LOOP * ROUNDS, (unsigned long long)sum,
                            (unsigned long long)lock.info.acquisitions);
     for (int i = 0; i < 2; i++) {
         if (exchanges[i].tokens != 0 || exchanges[i].taken != PAIRS * TOKENS)
             failures += printf("stress_co_mutex: %llu tokens left, %llu taken of %d\n",
                                (unsigned long long)exchanges[i].tokens, (unsigned long long)exchanges[i].taken,
                                PAIRS * TOKENS);
+        if (exchanges[i].cancelled != PAIRS)
+            failures += printf("stress_co_mutex: %llu of %d were told that their wait was cancelled\n",
+                               (unsigned long long)exchanges[i].cancelled, PAIRS);
         rt_mutex_deinit(&exchanges[i].mutex);
         rt_co_mutex_deinit(&exchanges[i].co_mutex);
     }

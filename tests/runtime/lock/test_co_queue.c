@@ -1,5 +1,6 @@
 /*
- * Goal:   coroutines that wait for a condition are woken in the order of arrival, one or all, and own the lock again.
+ * Goal:   coroutines that wait for a condition are woken in the order of arrival, one or all, and own the lock again; and
+ *         none of them waits for what a shutdown has called off.
  * Method: in one loop, with each kind of lock, coroutines wait and write down when they go on.
  * Broken: if this fails a request that waits for an overlapping one, or a flush, sleeps for ever or runs too early.
  */
@@ -10,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <string.h>
 
 #include "rt/coroutine.h"
@@ -62,7 +64,7 @@ static void run_pending(struct rt_loop *loop)
 static void wait_with_mutex(void *opaque)
 {
     rt_mutex_lock(&mutex);
-    rt_co_queue_wait_mutex_co(&queue, &mutex);
+    assert_int_equal(rt_co_queue_wait_mutex_co(&queue, &mutex), 0);
     note(*(char *)opaque);
     assert_true(mutex.info.owner_thread_id != 0);
     rt_mutex_unlock(&mutex);
@@ -96,7 +98,7 @@ static void test_wakes_in_order_with_a_thread_mutex(void **state)
 static void wait_with_co_mutex(void *opaque)
 {
     rt_co_mutex_lock_co(&co_mutex);
-    rt_co_queue_wait_co_mutex_co(&queue, &co_mutex);
+    assert_int_equal(rt_co_queue_wait_co_mutex_co(&queue, &co_mutex), 0);
     assert_int_equal(co_mutex.info.owner_coroutine_id, rt_coroutine_id(rt_coroutine_self()));
     note(*(char *)opaque);
     rt_co_mutex_unlock(&co_mutex);
@@ -126,11 +128,92 @@ static void test_wakes_in_order_with_a_coroutine_mutex(void **state)
     assert_string_equal(journal, "-abc");
 }
 
+/* ---- cancelled ---- */
+
+static void wait_for_ever(void *opaque)
+{
+    int result;
+
+    rt_mutex_lock(&mutex);
+    result = rt_co_queue_wait_mutex_co(&queue, &mutex);
+    assert_true(mutex.info.owner_thread_id != 0);
+    note(result == 0 ? *(char *)opaque : '!');
+    rt_mutex_unlock(&mutex);
+}
+
+static void wait_for_ever_co(void *opaque)
+{
+    int result;
+
+    rt_co_mutex_lock_co(&co_mutex);
+    result = rt_co_queue_wait_co_mutex_co(&queue, &co_mutex);
+    assert_int_equal(co_mutex.info.owner_coroutine_id, rt_coroutine_id(rt_coroutine_self()));
+    note(result == 0 ? *(char *)opaque : '!');
+    rt_co_mutex_unlock(&co_mutex);
+}
+
+static void test_a_cancelled_queue_lets_all_go(void **state)
+{
+    char names[] = "abcd";
+
+    for (int i = 0; i < 3; i++)
+        rt_coroutine_enter(rt_coroutine_create(wait_for_ever, &names[i]));
+    rt_mutex_lock(&mutex);
+    assert_true(rt_co_queue_wake_one(&queue)); /* a's was a wake-up: it comes first, and means something */
+    rt_co_queue_cancel(&queue);
+    assert_true(rt_co_queue_empty(&queue));
+    rt_mutex_unlock(&mutex);
+    run_pending(*state);
+    assert_string_equal(journal, "a!!");
+
+    /* Whoever comes later does not wait at all. */
+    rt_coroutine_enter(rt_coroutine_create(wait_for_ever, &names[3]));
+    assert_string_equal(journal, "a!!!");
+    rt_co_queue_cancel(&queue); /* once more does nothing */
+
+    rt_co_queue_init(&queue);
+    rt_coroutine_enter(rt_coroutine_create(wait_for_ever, &names[3]));
+    assert_string_equal(journal, "a!!!");
+    rt_mutex_lock(&mutex);
+    rt_co_queue_wake_all(&queue);
+    rt_mutex_unlock(&mutex);
+    run_pending(*state);
+    assert_string_equal(journal, "a!!!d");
+}
+
+static void cancel_holding(void *opaque)
+{
+    rt_co_mutex_lock_co(&co_mutex);
+    rt_co_queue_cancel(&queue);
+    rt_coroutine_yield(); /* they stand in line for the lock meanwhile */
+    note('-');
+    rt_co_mutex_unlock(&co_mutex);
+}
+
+static void test_it_is_cancelled_under_a_coroutine_mutex(void **state)
+{
+    char names[] = "ab";
+    struct rt_coroutine *canceller = rt_coroutine_create(cancel_holding, NULL);
+
+    for (int i = 0; i < 2; i++)
+        rt_coroutine_enter(rt_coroutine_create(wait_for_ever_co, &names[i]));
+    rt_coroutine_enter(canceller);
+    run_pending(*state);
+    assert_string_equal(journal, "");
+    rt_coroutine_enter(canceller);
+    run_pending(*state);
+    assert_string_equal(journal, "-!!");
+    rt_coroutine_enter(rt_coroutine_create(wait_for_ever_co, &names[0]));
+    assert_string_equal(journal, "-!!!");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_wakes_in_order_with_a_thread_mutex, begin, finish),
         cmocka_unit_test_setup_teardown(test_wakes_in_order_with_a_coroutine_mutex, begin, finish),
+        cmocka_unit_test_setup_teardown(test_a_cancelled_queue_lets_all_go, begin, finish),
+        cmocka_unit_test_setup_teardown(test_it_is_cancelled_under_a_coroutine_mutex, begin, finish),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
