@@ -203,7 +203,8 @@ static void tell_pairs(const struct contention *contention, const struct lock_st
 
         finding_evidence(finding, lock->stretch.end_ns, EVENT_rt_lock_wait,
                          "%s waited for %s %" PRIu64 " times, %.3f ms in all, %.1f us each",
-                         thread_text(process, pair->waiter_tid), thread_text(process, pair->owner_tid),
+                         thread_text(process, pair->waiter_tid),
+                         pair->owner_tid ? thread_text(process, pair->owner_tid) : "readers, or one just gone,",
                          pair->count, (double)pair->wait_ns / 1e6,
                          (double)pair->wait_ns / 1e3 / (double)pair->count);
     }
@@ -212,7 +213,7 @@ static void tell_pairs(const struct contention *contention, const struct lock_st
 /* Known only when every acquisition, release and yield was recorded. */
 static bool is_never_held_across_yield(const struct process *process, const struct lock *lock)
 {
-    return lock && lock->kind == COROUTINE_MUTEX && !lock->held_across_yield &&
+    return lock && lock->kind == COROUTINE_MUTEX && !lock->held_across_yield && !lock->is_shared &&
            process_records(process, SET_LOCK) && process_records(process, SET_COROUTINE) &&
            process->latest_loss_end_ns == INT64_MIN;
 }

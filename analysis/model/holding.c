@@ -80,8 +80,11 @@ static void acquired(struct process *process, struct occurrence *what)
         what->waited = *waited;
         g_hash_table_remove(process->waits, acquirer(hold.tid, hold.coroutine_id));
     }
-    if (process_records(process, SET_LOCK)) /* else its release is not told */
-        begin_hold(process, &hold);
+    if (!process_records(process, SET_LOCK))
+        return; /* its release is not told */
+    if (what->lock && process_hold(process, hold.lock_id))
+        what->lock->is_shared = true;
+    begin_hold(process, &hold);
 }
 
 /* An announcement may be older than a release that it was overtaken by. */

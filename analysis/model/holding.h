@@ -2,6 +2,9 @@
  * Who holds which lock and who waits for which: by thread and coroutine, since a mutex that a coroutine took belongs to it
  * also while it is suspended and its thread runs others.
  *
+ * Readers of a reader/writer lock hold it together. Of those the latest is known, until any of them releases it: a reader that
+ * is named does hold it, but not all who do are named.
+ *
  * Holders are known only if the set lock was recorded (released), or from the owner that a wait or a baseline names.
  * Memory: an entry for each lock that is held and each acquisition that waits.
  */

@@ -122,6 +122,17 @@ static void test_says_when_a_thread_mutex_would_do(void **state)
     assert_true(feed_says(f, "lock-contention"));
     assert_false(feed_says(f, "so a thread mutex would do"));
     feed_destroy(f);
+
+    f = run(FEED_ALL_SETS, heavy); /* a reader/writer lock: which reader yields is not known */
+    feed(f, "20 12@1 rt_lock:acquired lock_id=4 thread_id=12 coroutine_id=77\n"
+            "20 13@1 rt_lock:acquired lock_id=4 thread_id=13 coroutine_id=78\n"
+            "20 12@1 rt_coroutine:yield coroutine_id=77 thread_id=12\n"
+            "21 12@1 rt_lock:released lock_id=4 thread_id=12 coroutine_id=77\n"
+            "21 13@1 rt_lock:released lock_id=4 thread_id=13 coroutine_id=78\n");
+    feed_end(f, 90);
+    assert_true(feed_says(f, "lock-contention"));
+    assert_false(feed_says(f, "so a thread mutex would do"));
+    feed_destroy(f);
 }
 
 int main(void)

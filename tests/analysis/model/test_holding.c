@@ -34,6 +34,25 @@ static void test_hold(void **state)
     feed_destroy(f);
 }
 
+/* Readers of a reader/writer lock: whoever is named holds it; that one of them left must not leave a wrong name. */
+static void test_held_by_several(void **state)
+{
+    struct feed *f = feed_create(FEED_ALL_SETS);
+
+    feed(f, "1 12@1 rt_lock:create lock_id=4 class_name=map kind=1\n"
+            "2 12@1 rt_lock:acquired lock_id=4 thread_id=12 coroutine_id=71\n");
+    assert_false(process_lock(process(f), 4)->is_shared);
+    feed(f, "3 13@1 rt_lock:acquired lock_id=4 thread_id=13 coroutine_id=72\n");
+    assert_true(process_lock(process(f), 4)->is_shared);
+    assert_int_equal(process_hold(process(f), 4)->coroutine_id, 72);
+    feed(f, "4 13@1 rt_lock:released lock_id=4 thread_id=13 coroutine_id=72\n");
+    assert_null(process_hold(process(f), 4));
+    feed(f, "5 12@1 rt_lock:released lock_id=4 thread_id=12 coroutine_id=71\n");
+    assert_null(process_hold(process(f), 4));
+    feed_end(f, 9);
+    feed_destroy(f);
+}
+
 static void test_without_releases_nothing_is_held(void **state)
 {
     struct feed *f = feed_create(FEED_CORE_ONLY);
@@ -83,6 +102,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hold),
+        cmocka_unit_test(test_held_by_several),
         cmocka_unit_test(test_without_releases_nothing_is_held),
         cmocka_unit_test(test_wait),
         cmocka_unit_test(test_lost_ends_do_not_pile_up),

@@ -1,4 +1,4 @@
-/* Provider rt_lock: thread mutexes and coroutine mutexes. */
+/* Provider rt_lock: thread mutexes and coroutine mutexes; a reader/writer lock for coroutines is of the latter kind. */
 #undef LTTNG_UST_TRACEPOINT_PROVIDER
 #define LTTNG_UST_TRACEPOINT_PROVIDER rt_lock
 #undef LTTNG_UST_TRACEPOINT_INCLUDE
@@ -46,7 +46,7 @@ LTTNG_UST_TRACEPOINT_EVENT(rt_lock, destroy,
         lttng_ust_field_integer(uint64_t, lock_id, lock_id)))
 
 /*
- * wait       An acquisition found the lock held, by this owner.
+ * wait       An acquisition found the lock held, by this owner. 0 and 0: by readers, or by somebody who just left.
  * Emitted:   runtime/lock, by the thread that waits, before it blocks or yields.
  * Pairs:     rt_lock:acquired with waited 1, by lock_id and thread_id (thread mutex) or coroutine_id
  *            (coroutine mutex).
@@ -65,7 +65,8 @@ LTTNG_UST_TRACEPOINT_EVENT(rt_lock, wait,
         lttng_ust_field_integer(uint64_t, owner_coroutine_id, owner_coroutine_id)))
 
 /*
- * acquired   The lock was taken; waited 1: a wait came before.
+ * acquired   The lock was taken; waited 1: a wait came before. Readers of one lock acquire it side by side, so that a
+ *            second acquired without a released in between marks a reader/writer lock.
  * Emitted:   runtime/lock, by the thread that holds it now.
  * Pairs:     rt_lock:released by lock_id.
  * Set:       core with the filter `waited == 1`, else lock
@@ -81,7 +82,7 @@ LTTNG_UST_TRACEPOINT_EVENT(rt_lock, acquired,
         lttng_ust_field_integer(uint8_t, waited, waited)))
 
 /*
- * owner      A lock that is held while a baseline is taken.
+ * owner      A lock that is held while a baseline is taken; one that readers hold has no owner.
  * Emitted:   the sampler thread, in every baseline.
  * Set:       core
  * Baseline:  yes
