@@ -65,6 +65,15 @@ static void wait(struct process *process, const struct event *event)
         g_hash_table_foreach_remove(process->waits, is_older_than_loss, &process->latest_loss_end_ns);
 }
 
+/* Acquired while another holds it: readers, or that one's release was lost. Its release will tell, if it comes. */
+static void joined(struct lock *lock, const struct hold *other, uint64_t coroutine_id)
+{
+    if (other)
+        lock->joined_coroutine_id = other->coroutine_id;
+    else if (lock->joined_coroutine_id == coroutine_id)
+        lock->joined_coroutine_id = 0;
+}
+
 static void acquired(struct process *process, struct occurrence *what)
 {
     const union event_fields *f = &what->event->fields;
@@ -82,8 +91,8 @@ static void acquired(struct process *process, struct occurrence *what)
     }
     if (!process_records(process, SET_LOCK))
         return; /* its release is not told */
-    if (what->lock && process_hold(process, hold.lock_id))
-        what->lock->is_shared = true;
+    if (what->lock)
+        joined(what->lock, process_hold(process, hold.lock_id), hold.coroutine_id);
     begin_hold(process, &hold);
 }
 
@@ -137,8 +146,12 @@ void holding_update(struct process *process, struct occurrence *what)
         break;
     case EVENT_rt_lock_released:
         end_hold(process, event->fields.rt_lock_released.lock_id);
-        if (what->lock)
+        if (what->lock) {
             what->lock->released_ns = event->time_ns;
+            if (what->lock->joined_coroutine_id &&
+                what->lock->joined_coroutine_id == event->fields.rt_lock_released.coroutine_id)
+                what->lock->is_shared = true;
+        }
         break;
     case EVENT_rt_lock_held_at_yield:
         hold = process_hold(process, event->fields.rt_lock_held_at_yield.lock_id);

@@ -174,6 +174,7 @@ struct lock {
     int kind;         /**< 0 thread mutex, 1 coroutine mutex, -1 unknown */
     bool gone;
     int64_t released_ns;       /**< last release seen; 0: none */
+    uint64_t joined_coroutine_id; /**< held it when another acquired it, or its release is lost; 0: none */
     bool is_shared;            /**< two held it at once: readers of a reader/writer lock; only with the set lock */
     bool held_across_yield;    /**< its holder yielded at least once; only with the sets lock and coroutine */
     struct sample first, last; /**< rt_lock:sample */
