@@ -13,7 +13,7 @@
 /* What the command line says as text, before it is checked. */
 struct raw_options {
     char *socket_path, *blk_file, *num_queues, *iothreads, *serial, *block_size, *cache, *poll_max_ns, *stack_guard;
-    char *coroutine_pool, *notify, *request_lock, *name, *socket_mode, *socket_group, *fd;
+    char *coroutine_pool, *loop_monitor, *notify, *request_lock, *name, *socket_mode, *socket_group, *fd;
     char **disks, **faults;
     gboolean read_only, busy_poll, print_capabilities, version, no_tracing;
 };
@@ -175,6 +175,14 @@ static int check_process(const struct raw_options *raw, struct vblkd_options *op
     }
     if (raw->busy_poll)
         options->poll_max_ns = RT_FOREVER;
+    if (raw->loop_monitor) {
+        if (strcmp(raw->loop_monitor, "epoll") == 0)
+            options->loop_policies.monitor = RT_LOOP_MONITOR_EPOLL;
+        else if (strcmp(raw->loop_monitor, "io_uring") == 0)
+            options->loop_policies.monitor = RT_LOOP_MONITOR_IO_URING;
+        else
+            return usage("--loop-monitor=%s: must be epoll or io_uring", raw->loop_monitor);
+    }
     if (raw->notify) {
         if (strcmp(raw->notify, "blocking-only") == 0)
             options->loop_policies.notify = RT_NOTIFY_BLOCKING_ONLY;
@@ -272,7 +280,8 @@ static void print_capabilities(void)
 static void raw_clear(struct raw_options *raw)
 {
     char **texts[] = { &raw->socket_path, &raw->blk_file, &raw->num_queues, &raw->iothreads, &raw->serial,
-                       &raw->block_size, &raw->cache, &raw->poll_max_ns, &raw->notify, &raw->stack_guard,
+                       &raw->block_size, &raw->cache, &raw->poll_max_ns, &raw->loop_monitor, &raw->notify,
+                       &raw->stack_guard,
                        &raw->coroutine_pool, &raw->request_lock, &raw->name, &raw->socket_mode, &raw->socket_group, &raw->fd };
 
     for (unsigned i = 0; i < G_N_ELEMENTS(texts); i++)
@@ -326,6 +335,8 @@ int vblkd_options_parse(int argc, char **argv, struct vblkd_options **options_ou
         { "poll-max-ns", 0, 0, G_OPTION_ARG_STRING, &raw->poll_max_ns,
           "Longest busy polling before a thread sleeps, 0 for none (default: 32000)", "N" },
         { "busy-poll", 0, 0, G_OPTION_ARG_NONE, &raw->busy_poll, "Never sleep: each IOThread takes a core", NULL },
+        { "loop-monitor", 0, 0, G_OPTION_ARG_STRING, &raw->loop_monitor,
+          "What watches descriptors: epoll or io_uring (default: epoll)", "MONITOR" },
         { "notify", 0, 0, G_OPTION_ARG_STRING, &raw->notify,
           "Wake threads by a system call only while they may sleep, or always: blocking-only, always "
           "(default: blocking-only)", "POLICY" },

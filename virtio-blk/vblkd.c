@@ -227,6 +227,11 @@ static int serve(const struct vblkd_options *options)
     }
     if (error == 0)
         error = rt_loop_configure(&options->loop_policies);
+    if (error < 0 && options->loop_policies.monitor == RT_LOOP_MONITOR_IO_URING) {
+        vblk_log(NULL, VBLK_LOG_ERROR, "--loop-monitor=io_uring: %s (%s)", rt_loop_monitor_hint(error),
+                 g_strerror(-error));
+        return 1;
+    }
     if (error == 0)
         error = rt_pool_configure(options->coroutine_pool);
     if (error == 0)

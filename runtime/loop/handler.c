@@ -57,6 +57,9 @@ int rt_loop_attach_fd(struct rt_loop *loop, int fd, enum rt_fd_role role, uint32
     /* Before the unlock: from here on another thread may detach it. */
     *handler_out = handler;
     pthread_mutex_unlock(&loop->registry_lock);
+    /* The loop's own eventfd comes before there is anybody to notify. */
+    if (loop->monitor_ops->changes_wait_for_loop && fd != loop->event_fd && !loop_is_own(loop))
+        loop_nudge(loop);
     return 0;
 }
 
@@ -78,28 +81,13 @@ static void end_polling(struct rt_handler *handler)
         (void)handler->callbacks.poll_end(handler->opaque); /* what slipped in is for its owner to find */
 }
 
-/* Whether a younger handler watches the same number: then ours was closed, as a loop watches a descriptor once. */
-static bool is_number_reused_locked(const struct rt_handler *handler)
-{
-    const struct rt_handler *other;
-    LIST_FOREACH(other, &handler->loop->handlers, link)
-    {
-        if (other->fd == handler->fd && other->id > handler->id &&
-            !atomic_load_explicit(&other->detached, memory_order_relaxed))
-            return true;
-    }
-    return false;
-}
-
 void rt_loop_detach_fd(struct rt_handler *handler)
 {
     struct rt_loop *loop = handler->loop;
     bool own = loop_is_own(loop);
 
     pthread_mutex_lock(&loop->registry_lock);
-    /* By number the monitor would let go of the younger one, and go on reporting ours after it is freed. */
-    int error = is_number_reused_locked(handler) ? -EBADF
-                                                 : loop->monitor_ops->remove(loop->monitor, handler);
+    int error = loop->monitor_ops->remove(loop->monitor, handler);
     atomic_store_explicit(&handler->stuck, error != 0, memory_order_relaxed);
     /* ORDER loop.detach, detach side. */
     atomic_store_explicit(&handler->detached, true, memory_order_release);
@@ -129,7 +117,7 @@ void rt_loop_detach_fd(struct rt_handler *handler)
     atomic_store_explicit(&loop->dead_count, dead_count, memory_order_relaxed);
     pthread_mutex_unlock(&loop->registry_lock);
 
-    if (!own && !error && dead_count % DEAD_HANDLERS_MAX == 0)
+    if (!own && !error && (loop->monitor_ops->changes_wait_for_loop || dead_count % DEAD_HANDLERS_MAX == 0))
         loop_nudge(loop);
 }
 

@@ -25,6 +25,7 @@ struct rt_handler {
     uint16_t queue_index;
     struct rt_fd_callbacks callbacks;
     void *opaque;
+    struct monitor_watch *watch; /**< the monitor's note of it, if that takes any */
 
     /* Any thread, atomic. */
     _Atomic bool detached;

@@ -140,12 +140,15 @@ void rt_loop_destroy(struct rt_loop *loop)
 
 void rt_loop_bind(struct rt_loop *loop)
 {
+    int32_t id = loop_thread_id();
+    assert(atomic_load_explicit(&loop->thread_id, memory_order_relaxed) == 0);
     current_loop = loop;
     rt_coroutine_bind_loop(loop);
-    int32_t id = loop_thread_id();
+    int error = loop->monitor_ops->bind ? loop->monitor_ops->bind(loop->monitor) : 0;
+    assert(error == 0);
+    (void)error;
     pthread_mutex_lock(&loops_lock);
-    if (atomic_load_explicit(&loop->thread_id, memory_order_relaxed) == 0)
-        atomic_store_explicit(&loop->phase_since_ns, rt_clock_ns(), memory_order_release);
+    atomic_store_explicit(&loop->phase_since_ns, rt_clock_ns(), memory_order_release);
     atomic_store_explicit(&loop->thread_id, id, memory_order_relaxed);
     lttng_ust_tracepoint(rt_loop, create, loop->id, loop->name, id);
     pthread_mutex_unlock(&loops_lock);

@@ -11,7 +11,16 @@
 struct monitor {
     int epoll_fd;
     bool coarse_timeouts; /* the kernel has no epoll_pwait2 (before Linux 5.11) */
+
+    /* Under the loop's registry lock: who was added last with which number, NULL: it was removed. */
+    struct rt_handler **latest;
+    int latest_count;
 };
+
+static int epoll_monitor_probe(void)
+{
+    return 0;
+}
 
 static int epoll_monitor_create(struct monitor **monitor_out)
 {
@@ -33,6 +42,7 @@ static void epoll_monitor_destroy(struct monitor *monitor)
     if (!monitor)
         return;
     (void)close(monitor->epoll_fd);
+    free(monitor->latest);
     free(monitor);
 }
 
@@ -42,13 +52,38 @@ static int control(struct monitor *monitor, int operation, struct rt_handler *ha
     return epoll_ctl(monitor->epoll_fd, operation, handler->fd, &event) < 0 ? -errno : 0;
 }
 
-static int epoll_monitor_add(struct monitor *monitor, struct rt_handler *handler)
+static int make_room(struct monitor *monitor, int fd)
 {
-    return control(monitor, EPOLL_CTL_ADD, handler, EPOLLIN);
+    if (fd < monitor->latest_count)
+        return 0;
+    int count = fd < 64 ? 128 : 2 * fd;
+    struct rt_handler **latest = realloc(monitor->latest, (size_t)count * sizeof(*latest));
+    if (!latest)
+        return -ENOMEM;
+    for (int i = monitor->latest_count; i < count; i++)
+        latest[i] = NULL;
+    monitor->latest = latest;
+    monitor->latest_count = count;
+    return 0;
 }
 
+static int epoll_monitor_add(struct monitor *monitor, struct rt_handler *handler)
+{
+    int error = make_room(monitor, handler->fd);
+    if (!error)
+        error = control(monitor, EPOLL_CTL_ADD, handler, EPOLLIN);
+    if (!error)
+        monitor->latest[handler->fd] = handler;
+    return error;
+}
+
+/* epoll watches files and removes by number. If a younger handler came with the same number then ours was closed, since
+ * epoll takes a number twice only for two files: it would let go of the younger one's, and go on reporting ours. */
 static int epoll_monitor_remove(struct monitor *monitor, struct rt_handler *handler)
 {
+    if (monitor->latest[handler->fd] != handler)
+        return -EBADF;
+    monitor->latest[handler->fd] = NULL;
     return control(monitor, EPOLL_CTL_DEL, handler, 0);
 }
 
@@ -97,6 +132,7 @@ static int epoll_monitor_wait(struct monitor *monitor, struct rt_handler **ready
 
 const struct monitor_ops monitor_epoll = {
     .name = "epoll",
+    .probe = epoll_monitor_probe,
     .create = epoll_monitor_create,
     .destroy = epoll_monitor_destroy,
     .add = epoll_monitor_add,

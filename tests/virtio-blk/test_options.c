@@ -104,6 +104,7 @@ static void test_mistakes(void **state)
         { DISK "--stack-guard=none", "--stack-guard=none" },
         { DISK "--request-lock=mutex", "--request-lock=mutex: must be sharded, thread or coroutine" },
         { DISK "--request-lock=", "--request-lock=" },
+        { DISK "--loop-monitor=poll", "--loop-monitor=poll: must be epoll or io_uring" },
         { DISK "--notify=never", "--notify=never" },
         { DISK "--coroutine-pool=perthread", "--coroutine-pool=perthread" },
         { DISK "--fault=nonsense", "known are: started-before-attach" },
@@ -149,6 +150,7 @@ static void test_one_disk(void **state)
     assert_int_equal(options->iothread_count, 1);
     assert_int_equal(options->poll_max_ns, 32000);
     assert_int_equal(options->stack_guard, RT_STACK_GUARD_AUTO);
+    assert_int_equal(options->loop_policies.monitor, RT_LOOP_MONITOR_EPOLL);
     assert_int_equal(options->loop_policies.notify, RT_NOTIFY_BLOCKING_ONLY);
     assert_int_equal(options->coroutine_pool, RT_POOL_BATCHED);
     assert_int_equal(options->faults, 0);
@@ -177,9 +179,10 @@ static void test_one_disk(void **state)
     assert_true(options->disks[0].read_only);
     vblkd_options_free(options);
 
-    options = good(DISK "--poll-max-ns=0 --notify=always --stack-guard=mprotect --no-tracing --fault=started-before-attach");
+    options = good(DISK "--poll-max-ns=0 --loop-monitor=io_uring --notify=always --stack-guard=mprotect --no-tracing --fault=started-before-attach");
     assert_int_equal(options->poll_max_ns, 0);
     assert_int_equal(options->stack_guard, RT_STACK_GUARD_MPROTECT);
+    assert_int_equal(options->loop_policies.monitor, RT_LOOP_MONITOR_IO_URING);
     assert_int_equal(options->loop_policies.notify, RT_NOTIFY_ALWAYS);
     assert_int_equal(options->disks[0].faults, VBLK_FAULT_STARTED_BEFORE_ATTACH);
     assert_false(options->tracing);

@@ -50,11 +50,14 @@ struct rt_loop_policies {
 /**
  * Choose for all loops of this process that are made from now on.
  *
- * Returns:   0, or, with the old choice still in force: -EBUSY: a loop exists; -EINVAL; -EOPNOTSUPP: this build or
- *            kernel cannot do it.
+ * Returns:   0, or, with the old choice still in force: -EBUSY: a loop exists; -EINVAL; what rt_loop_monitor_hint()
+ *            explains: this kernel has no such monitor, or forbids it.
  * Thread:    any, while no other thread makes loops.
  */
 int rt_loop_configure(const struct rt_loop_policies *policies);
+
+/** Why there can be no io_uring monitor, and what to do: for the -errno of rt_loop_configure(). */
+const char *rt_loop_monitor_hint(int error);
 
 /** The choice in force, as in vblkd's options: "epoll", "io_uring"; "blocking-only", "always". Thread: any. */
 const char *rt_loop_monitor_name(void);
@@ -62,7 +65,7 @@ const char *rt_notify_policy_name(void);
 
 /* ---- the loop ---- */
 
-/** 0 or -errno (epoll or eventfd could not be made). Thread: any. Trace: rt_loop:create. */
+/** 0 or -errno (epoll, ring or eventfd could not be made). Thread: any. Trace: rt_loop:create. */
 int rt_loop_create(const char *name, struct rt_loop **loop_out);
 
 /**
@@ -76,7 +79,7 @@ int rt_loop_create(const char *name, struct rt_loop **loop_out);
  */
 void rt_loop_destroy(struct rt_loop *loop);
 
-/** The calling thread, and no other, runs this loop from now on. Trace: rt_loop:create again, with the thread's id. */
+/** The calling thread, and no other, runs this loop; once and for all. Trace: rt_loop:create again, with the thread's id. */
 void rt_loop_bind(struct rt_loop *loop);
 
 /** The loop bound to this thread, or NULL. */
@@ -129,11 +132,13 @@ struct rt_fd_callbacks {
 /**
  * Watch @fd for reading in @loop.
  *
- * Returns:   0 and the handler, or -errno of epoll_ctl (-EEXIST: this loop watches it already; -EPERM: not a
- *            descriptor that can be waited for, such as a regular file). Level-triggered.
+ * Returns:   0 and the handler, or -errno of the monitor: -EBADF, -EPERM (not a descriptor that can be waited for,
+ *            such as a regular file), -ENOMEM, -EEXIST (this loop watches it already; io_uring does not notice).
+ *            Level-triggered.
  * Thread:    any. Callbacks run in the loop's thread, perhaps before this returns.
  * Ownership: the handler belongs to the loop until rt_loop_detach_fd(); the fd stays the caller's, who must
- *            detach *before* closing it: a closed descriptor can stay in epoll for ever (see README).
+ *            detach *before* closing it: a closed descriptor can stay in the monitor for ever (see README). With
+ *            io_uring the kernel holds the file until the loop's thread has looked after the detach.
  * Trace:     rt_loop:fd_attach, under the loop's registry lock, before the first dispatch.
  */
 int rt_loop_attach_fd(struct rt_loop *loop, int fd, enum rt_fd_role role, uint32_t device_id,

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -43,6 +44,11 @@ static int tear_down(void **state)
 {
     rt_loop_destroy(*state);
     return 0;
+}
+
+static bool on_io_uring(void)
+{
+    return strcmp(rt_loop_monitor_name(), "io_uring") == 0;
 }
 
 static bool consume(int fd)
@@ -133,6 +139,8 @@ static void refused_descriptor_leaves_nothing(void **state)
     close(file);
     assert_int_equal(rt_loop_attach_fd(loop, file, RT_FD_OTHER, 0, 0, &callbacks, &w, &w.handler), -EBADF);
 
+    if (on_io_uring())
+        return; /* which watches a descriptor twice if it is told to */
     struct watched twice;
     watch(&twice, loop);
     assert_int_equal(rt_loop_attach_fd(loop, twice.fd, RT_FD_OTHER, 0, 0, &callbacks, &w, &w.handler),
@@ -209,7 +217,7 @@ static void reused_descriptor_number_gets_no_old_event(void **state)
     static const struct rt_fd_callbacks callbacks = { .ready = replace };
     struct replacing r = { .trigger = { .loop = loop, .fd = eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC) },
                            .fresh = { .fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC) } };
-    /* epoll reports in the order in which they became ready: the trigger first. */
+    /* Reported in the order in which they became ready: the trigger first. */
     assert_int_equal(
         rt_loop_attach_fd(loop, r.trigger.fd, RT_FD_OTHER, 0, 0, &callbacks, &r, &r.trigger.handler), 0);
     watch(&r.old, loop);
@@ -225,23 +233,31 @@ static void reused_descriptor_number_gets_no_old_event(void **state)
     unwatch(&r.trigger);
 }
 
-/* epoll goes on reporting the description, and nothing can remove it: the loop must survive and show it. */
+/* The historical stale descriptor: closed while it is watched, and somebody else (a front end) still holds the file. The
+ * loop must survive and show it: dispatches without progress. Nothing can make epoll forget it; io_uring can. */
 static void closed_before_detach_is_survived_and_counted(void **state)
 {
     struct rt_loop *loop = *state;
+    struct rt_loop_stats stats;
     struct watched w;
     watch(&w, loop);
     int other = dup(w.fd); /* as the front end holds a queue's eventfd */
+    rt_loop_pass(loop, false);
     eventfd_write(w.fd, 1);
     close(w.fd);
-    rt_loop_detach_fd(w.handler);
-    struct rt_loop_stats stats;
     for (int i = 0; i < 3; i++)
         assert_false(rt_loop_pass(loop, true));
+    assert_int_equal(w.calls, 3);
     rt_loop_stats(loop, &stats);
-    assert_int_equal(w.calls, 0);
-    assert_int_equal(stats.dispatches, 3);
     assert_int_equal(stats.idle_dispatches, 3);
+
+    rt_loop_detach_fd(w.handler);
+    for (int i = 0; i < 3; i++)
+        assert_false(rt_loop_pass(loop, false));
+    assert_int_equal(w.calls, 3);
+    rt_loop_stats(loop, &stats);
+    assert_int_equal(stats.dispatches, on_io_uring() ? 3 : 6);
+    assert_int_equal(stats.idle_dispatches, stats.dispatches);
     close(other);
 }
 
@@ -259,7 +275,7 @@ static void closed_before_detach_and_reused_leaves_the_new_one_alone(void **stat
     rt_loop_detach_fd(old.handler);
     assert_false(rt_loop_pass(loop, false)); /* a pass, so that what was detached would be freed */
 
-    eventfd_write(other, 1); /* epoll still reports it */
+    eventfd_write(other, 1); /* which epoll still reports */
     assert_false(rt_loop_pass(loop, false));
     assert_int_equal(old.calls, 0);
     assert_int_equal(fresh.calls, 0);
@@ -397,7 +413,8 @@ static void no_handler_starves_another(void **state)
     }
 }
 
-/* Detached handlers are freed by the loop between passes; one that sleeps is woken for it now and then. */
+/* Detached handlers are freed by the loop between passes; one that sleeps is woken for it now and then, or, to change what
+ * io_uring watches, each time. */
 static void sleeping_loop_frees_what_others_detach(void **state)
 {
     struct rt_iothread *io;
@@ -412,7 +429,8 @@ static void sleeping_loop_frees_what_others_detach(void **state)
         unwatch(&w);
     }
     UNTIL((rt_loop_stats(loop, &after), after.passes > before.passes));
-    assert_true(after.passes - before.passes < ROUNDS / 10);
+    if (!on_io_uring())
+        assert_true(after.passes - before.passes < ROUNDS / 10);
     rt_iothread_destroy(io);
 }
 

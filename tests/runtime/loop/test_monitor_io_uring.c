@@ -1,0 +1,257 @@
+/*
+ * Goal: io_uring as a monitor keeps epoll's promises where it works differently: changes from other threads reach a
+ * loop that sleeps, what is removed lets go of its file, more descriptors than its rings have entries are no problem,
+ * and what cannot be polled is seen.
+ * Method: thousands of descriptors; a sleeping loop in another thread; a child process without the system calls. What
+ * all monitors have in common is looked at in the other tests of this directory, which run on each.
+ * If it fails: descriptors go deaf, peers do not see that a connection was closed, or a choice of io_uring fails
+ * without a reason.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rt/iothread.h"
+#include "rt/loop.h"
+#include "until.h"
+#include "without_syscall.h"
+
+static const struct rt_loop_policies io_uring = { .monitor = RT_LOOP_MONITOR_IO_URING };
+
+struct watched {
+    struct rt_handler *handler;
+    int fd;
+    _Atomic int calls;
+};
+
+static bool leave_it(void *opaque)
+{
+    struct watched *w = opaque;
+    atomic_fetch_add(&w->calls, 1);
+    return false;
+}
+
+static bool consume(void *opaque)
+{
+    struct watched *w = opaque;
+    eventfd_t count;
+    atomic_fetch_add(&w->calls, 1);
+    return eventfd_read(w->fd, &count) == 0;
+}
+
+static void watch(struct watched *w, struct rt_loop *loop, int fd, bool (*ready)(void *))
+{
+    *w = (struct watched){ .fd = fd };
+    assert_true(fd >= 0);
+    assert_int_equal(rt_loop_attach_fd(loop, fd, RT_FD_OTHER, 0, 0, &(struct rt_fd_callbacks){ .ready = ready }, w,
+                                       &w->handler),
+                     0);
+}
+
+static int set_up(void **state)
+{
+    struct rt_loop *loop;
+    if (rt_loop_create("ring", &loop) < 0)
+        return -1;
+    rt_loop_bind(loop);
+    *state = loop;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    rt_loop_destroy(*state);
+    return 0;
+}
+
+static struct rt_loop_stats stats_of(struct rt_loop *loop)
+{
+    struct rt_loop_stats stats;
+    rt_loop_stats(loop, &stats);
+    return stats;
+}
+
+/* More than the submission ring takes at once and the completion ring holds, all ready: each gets its turn, none two before
+ * the others had one, no pass takes more than its bound, and what is detached while its report waits is not called. */
+static void more_than_the_rings_hold(void **state)
+{
+    struct rt_loop *loop = *state;
+    enum { COUNT = 5000, ROUNDS = 3, BOUND = 64 };
+    static struct watched w[COUNT];
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    if (limit.rlim_cur < COUNT + 100) {
+        print_message("only %llu descriptors are allowed here (ulimit -Hn): the rings are not filled\n",
+                      (unsigned long long)limit.rlim_cur);
+        return;
+    }
+    for (int i = 0; i < COUNT; i++)
+        watch(&w[i], loop, eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC), leave_it);
+    uint64_t dispatches;
+    do {
+        uint64_t before = stats_of(loop).dispatches;
+        rt_loop_pass(loop, true);
+        dispatches = stats_of(loop).dispatches;
+        assert_in_range(dispatches - before, 1, BOUND);
+    } while (dispatches < COUNT * ROUNDS);
+    for (int i = 0; i < COUNT; i++)
+        assert_in_range(w[i].calls, ROUNDS, ROUNDS + 1);
+
+    for (int i = 0; i < COUNT; i += 2) {
+        rt_loop_detach_fd(w[i].handler);
+        close(w[i].fd);
+        atomic_store(&w[i].calls, 0);
+    }
+    for (uint64_t end = dispatches + COUNT; dispatches < end; dispatches = stats_of(loop).dispatches)
+        rt_loop_pass(loop, true);
+    for (int i = 0; i < COUNT; i += 2) {
+        assert_int_equal(w[i].calls, 0);
+        assert_true(w[i + 1].calls > ROUNDS);
+        rt_loop_detach_fd(w[i + 1].handler);
+        close(w[i + 1].fd);
+    }
+}
+
+/* The loop has nothing else to wake it, neither for what is attached nor for what is detached. */
+static void sleeping_loop_takes_changes_of_other_threads(void **state)
+{
+    struct rt_iothread *io;
+    assert_int_equal(rt_iothread_create("ring", 0, &io), 0);
+    for (int i = 0; i < 50; i++) {
+        struct watched w;
+        int ends[2];
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+        watch(&w, rt_iothread_loop(io), ends[0], leave_it);
+        if (i % 2) {
+            assert_int_equal(write(ends[1], "x", 1), 1);
+            UNTIL(atomic_load(&w.calls) > 0);
+        }
+        rt_loop_detach_fd(w.handler);
+        int calls = atomic_load(&w.calls);
+        close(ends[0]);
+        struct pollfd peer = { .fd = ends[1], .events = POLLIN };
+        UNTIL(poll(&peer, 1, 0) == 1); /* the kernel let go of the file */
+        assert_true(peer.revents & POLLHUP);
+        assert_int_equal(atomic_load(&w.calls), calls);
+        close(ends[1]);
+    }
+    rt_iothread_destroy(io);
+}
+
+/* As one that was closed while it is watched: it cannot be armed again, and says so by being ready. */
+static void what_cannot_be_armed_is_reported_always(void **state)
+{
+    struct rt_loop *loop = *state;
+    struct watched w;
+    int fd = eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC);
+    watch(&w, loop, fd, consume);
+    close(fd);
+    for (int i = 1; i <= 5; i++) {
+        assert_false(rt_loop_pass(loop, true));
+        assert_int_equal(w.calls, i);
+    }
+    rt_loop_detach_fd(w.handler);
+    assert_false(rt_loop_pass(loop, false));
+    assert_int_equal(w.calls, 5);
+}
+
+/* The kernel has it in one state or another when it is detached; the ring's memory and the note of it must survive that. */
+static void detached_in_every_state(void **state)
+{
+    struct rt_loop *loop = *state;
+    struct watched w, other;
+    int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    watch(&other, loop, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), consume);
+
+    watch(&w, loop, fd, consume); /* not armed yet */
+    rt_loop_detach_fd(w.handler);
+    rt_loop_pass(loop, false);
+
+    watch(&w, loop, fd, consume); /* armed */
+    rt_loop_pass(loop, false);
+    rt_loop_detach_fd(w.handler);
+    rt_loop_pass(loop, false);
+
+    watch(&w, loop, fd, leave_it); /* reported, and not armed again */
+    eventfd_write(fd, 1);
+    rt_loop_pass(loop, true);
+    assert_int_equal(w.calls, 1);
+    rt_loop_detach_fd(w.handler);
+    rt_loop_pass(loop, false);
+
+    watch(&w, loop, fd, leave_it); /* armed, and ready before the kernel hears of the removal */
+    eventfd_t count;
+    eventfd_read(fd, &count);
+    rt_loop_pass(loop, false);
+    eventfd_write(fd, 1);
+    rt_loop_detach_fd(w.handler);
+    assert_false(rt_loop_pass(loop, false));
+    assert_int_equal(w.calls, 0);
+
+    watch(&w, loop, fd, leave_it); /* attached when the loop goes: destroyed with it */
+    rt_loop_pass(loop, false);
+    eventfd_write(other.fd, 1);
+    assert_true(rt_loop_pass(loop, false));
+    assert_int_equal(other.calls, 1);
+    rt_loop_detach_fd(w.handler);
+    rt_loop_detach_fd(other.handler);
+    close(other.fd);
+    close(fd);
+}
+
+/* A child process in which @number fails. Returns what choosing io_uring gave there; 1: no seccomp here. */
+static int choose_without(int number)
+{
+    pid_t child = fork();
+    if (child == 0)
+        _exit(without_syscall(number) ? -rt_loop_configure(&io_uring) : 255);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status) == 255 ? 1 : -WEXITSTATUS(status);
+}
+
+static void refused_with_a_reason(void **state)
+{
+    int error = choose_without(SYS_io_uring_setup);
+    if (error == 1)
+        print_message("seccomp is not available here: not tested without io_uring\n");
+    else
+        assert_int_equal(error, -ENOSYS);
+    assert_non_null(strstr(rt_loop_monitor_hint(-ENOSYS), "io_uring_setup"));
+    assert_non_null(strstr(rt_loop_monitor_hint(-EPERM), "kernel.io_uring_disabled"));
+    assert_non_null(strstr(rt_loop_monitor_hint(-EOPNOTSUPP), "Linux 6.1"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(more_than_the_rings_hold, set_up, tear_down),
+        cmocka_unit_test(sleeping_loop_takes_changes_of_other_threads),
+        cmocka_unit_test_setup_teardown(what_cannot_be_armed_is_reported_always, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(detached_in_every_state, set_up, tear_down),
+        cmocka_unit_test(refused_with_a_reason),
+    };
+    const struct CMUnitTest fallback[] = { cmocka_unit_test(refused_with_a_reason) };
+    int error = rt_loop_configure(&io_uring);
+    if (error == 0)
+        return cmocka_run_group_tests(tests, NULL, NULL);
+    printf("only refusals are tested: %s\n", rt_loop_monitor_hint(error));
+    return cmocka_run_group_tests(fallback, NULL, NULL);
+}
