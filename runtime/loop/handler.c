@@ -128,20 +128,20 @@ uint64_t rt_handler_id(const struct rt_handler *handler)
 
 static void refresh_polled_locked(struct rt_loop *loop)
 {
-    TAILQ_INIT(&loop->polled);
+    polling_forget_all(loop);
     struct rt_handler *handler;
     LIST_FOREACH(handler, &loop->handlers, link)
     {
         if (handler_can_poll(handler) && !atomic_load_explicit(&handler->detached, memory_order_relaxed))
-            TAILQ_INSERT_TAIL(&loop->polled, handler, polled_link);
+            polling_remember(handler);
     }
     loop->polled_generation = atomic_load_explicit(&loop->handler_generation, memory_order_relaxed);
-    loop->poll_incomplete = true;
 }
 
-void handler_refresh_polled(struct rt_loop *loop)
+void handler_refresh_polled(struct rt_loop *loop, bool force)
 {
-    if (atomic_load_explicit(&loop->handler_generation, memory_order_relaxed) == loop->polled_generation)
+    if (!force &&
+        atomic_load_explicit(&loop->handler_generation, memory_order_relaxed) == loop->polled_generation)
         return;
     pthread_mutex_lock(&loop->registry_lock);
     refresh_polled_locked(loop);

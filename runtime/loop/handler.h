@@ -15,6 +15,16 @@
 /** Why a handler is in the loop's ready queue; both may hold. */
 enum { HANDLER_READY_FD = 1, HANDLER_READY_POLL = 2 };
 
+/** How long busy polling may last for one source of work; adapts to what polling it pays. */
+struct poll_window {
+    int64_t ns;       /**< 0: closed */
+    int64_t vain_ns;  /**< how long it has been polled since it last paid, up to since_ns */
+    int64_t since_ns; /**< while it is polled */
+};
+
+/** Closed: not polled. Resting: when the next phase of polling begins. Active: in the phase, which may last many passes. */
+enum poll_place { POLL_CLOSED, POLL_RESTING, POLL_ACTIVE };
+
 struct rt_handler {
     /* Fixed at attach. */
     struct rt_loop *loop;
@@ -41,7 +51,9 @@ struct rt_handler {
     uint8_t ready;
     bool paused;
     TAILQ_ENTRY(rt_handler) ready_link;  /**< in loop->ready when ready != 0 */
-    TAILQ_ENTRY(rt_handler) polled_link; /**< in loop->polled */
+    enum poll_place poll_place;
+    struct poll_window window;
+    TAILQ_ENTRY(rt_handler) polled_link; /**< in loop->polled or loop->resting, as poll_place says */
 
     /* Under the registry lock. */
     LIST_ENTRY(rt_handler) link; /**< in loop->handlers; after the detach in loop->dead or loop->stuck */
@@ -101,8 +113,9 @@ static inline bool handler_is_running(const struct rt_handler *handler)
 /** Free what was detached. Thread: the loop's, between passes. */
 void handler_reap(struct rt_loop *loop);
 
-/** Bring loop->polled up to date. Thread: the loop's, while nobody walks through it. */
-void handler_refresh_polled(struct rt_loop *loop);
+/** Rebuild the lists of who is polled, if handlers came or went or if @force. Thread: the loop's, while nobody walks
+ * through them. */
+void handler_refresh_polled(struct rt_loop *loop, bool force);
 
 /** Put it into the ready queue. Thread: the loop's. */
 void handler_set_ready(struct rt_handler *handler, uint8_t why);

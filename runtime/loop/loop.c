@@ -81,6 +81,7 @@ int rt_loop_create(const char *name, struct rt_loop **loop_out)
     loop->name = strdup(name);
     TAILQ_INIT(&loop->ready);
     TAILQ_INIT(&loop->polled);
+    TAILQ_INIT(&loop->resting);
     LIST_INIT(&loop->handlers);
     LIST_INIT(&loop->dead);
     LIST_INIT(&loop->stuck);
@@ -177,18 +178,6 @@ int loop_look_at_monitor(struct rt_loop *loop, int64_t timeout_ns)
     return count;
 }
 
-/* What ended a wait, for adaptive polling: rather one that polling would have seen. */
-static struct rt_handler *wait_cause(struct rt_loop *loop)
-{
-    struct rt_handler *handler;
-    TAILQ_FOREACH(handler, &loop->ready, ready_link)
-    {
-        if (handler_can_poll(handler))
-            return handler;
-    }
-    return TAILQ_FIRST(&loop->ready);
-}
-
 /* Wait in the kernel. What is ready then is in loop->ready. */
 static void wait_for_events(struct rt_loop *loop, int64_t deadline_ns, int64_t started_ns, int64_t *now_ns)
 {
@@ -200,7 +189,7 @@ static void wait_for_events(struct rt_loop *loop, int64_t deadline_ns, int64_t s
     *now_ns = rt_clock_ns();
     phase_enter(loop, LOOP_BUSY, *now_ns, 0);
     loop->looked_ns = *now_ns;
-    polling_adapt(loop, *now_ns - started_ns, wait_cause(loop), loop_is_notified(loop));
+    polling_waited(loop, *now_ns - started_ns);
 }
 
 /* Block, unless somebody has notified. */
@@ -265,11 +254,13 @@ bool rt_loop_pass(struct rt_loop *loop, bool may_block)
     }
     if (!polled)
         polling_look(loop);
-    if (block && (!TAILQ_EMPTY(&loop->ready) || polling_stop(loop)))
+    if (block && (!TAILQ_EMPTY(&loop->ready) || polling_stop(loop, now_ns)))
         block = false;
 
     if (!block) {
-        if (!may_block || polling_monitor_due(loop, now_ns))
+        if (may_block)
+            polling_monitor_look(loop, now_ns);
+        else
             (void)loop_look_at_monitor(loop, 0);
     } else if (always) {
         wait_for_events(loop, deadline_ns, started_ns, &now_ns);

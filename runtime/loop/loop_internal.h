@@ -23,11 +23,6 @@ enum publish_kind { PUBLISH_BOTTOM_HALF = 0, PUBLISH_COROUTINE = 1, PUBLISH_TIME
 /** What the loop's thread spends its time on. */
 enum loop_phase { LOOP_BUSY, LOOP_POLLING, LOOP_WAITING, LOOP_PHASE_COUNT };
 
-/** How long busy polling may last; adapts to what polling pays. One per loop. */
-struct poll_window {
-    int64_t ns;
-};
-
 /* Locks in taking order: the list of all loops, registry_lock. timer_lock is taken with no other. */
 struct rt_loop {
     /* Fixed at creation. */
@@ -66,11 +61,14 @@ struct rt_loop {
     /* Loop's thread only. */
     alignas(CACHE_LINE_BYTES) unsigned depth; /**< passes on the stack */
     struct handler_queue ready;               /**< to be dispatched; nested passes share it */
-    struct handler_queue polled;              /**< handlers with a poll callback, as of polled_generation */
+    /* As of polled_generation; who is in neither is closed. */
+    struct handler_queue polled;  /**< active: they have had poll_begin */
+    struct handler_queue resting; /**< their window is open, and the next phase of polling takes them in */
+    unsigned polled_count;
     uint64_t polled_generation;
-    bool poll_started;    /**< some handler has had poll_begin */
-    bool poll_incomplete; /**< some handler has not */
-    struct poll_window window;
+    int64_t poll_limit_ns;            /**< poll_max_ns as the loop has taken it up */
+    struct poll_window notify_window; /**< what notifies polling pays; like a handler's */
+    int64_t poll_clock_ns;            /**< the clock as polling last read it */
     int64_t looked_ns; /**< when the monitor was asked last, in a loop that polls */
     struct work_queue bh_queue, woken_queue;
     int64_t hog_mark_ns;
@@ -177,12 +175,15 @@ bool polling_run(struct rt_loop *loop, int64_t deadline_ns, int64_t *now_ns);
 /** One look, for passes that have no time to poll while handlers rely on being polled. */
 void polling_look(struct rt_loop *loop);
 /** The loop is about to block: poll_end for all. Returns whether work slipped in; it is in loop->ready. */
-bool polling_stop(struct rt_loop *loop);
-/** Adapt the window to a pass that blocked. @cause ended the wait, NULL: a timer; @notified: a notifier. */
-void polling_adapt(struct rt_loop *loop, int64_t block_ns, const struct rt_handler *cause, bool notified);
-/** Whether a pass that does not wait asks the monitor: always, but only now and then in a loop that polls.
+bool polling_stop(struct rt_loop *loop, int64_t now_ns);
+/** After a wait: adapt the windows of those who ended it, @idle_ns after the pass found nothing to do. */
+void polling_waited(struct rt_loop *loop, int64_t idle_ns);
+/** A pass that does not wait asks the monitor: always, but only now and then in a loop that polls.
  * @now_ns: 0 if it was not read yet. */
-bool polling_monitor_due(struct rt_loop *loop, int64_t now_ns);
+void polling_monitor_look(struct rt_loop *loop, int64_t now_ns);
+/** Empty the lists of who is polled; then put them in again, one by one. */
+void polling_forget_all(struct rt_loop *loop);
+void polling_remember(struct rt_handler *handler);
 
 /* ---- loop.c ---- */
 

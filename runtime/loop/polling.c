@@ -1,8 +1,12 @@
 /*
  * Busy polling: looking at memory for a while instead of sleeping in the kernel.
  *
- * A handler that polls gets poll_begin when it is polled first and poll_end when the loop is about to block,
- * so that a driver's notifications stay off over many passes of a busy loop.
+ * Each handler that can be polled has a window of its own, and so have notifies. A phase of polling begins when a
+ * pass finds nothing to do, and looks at those whose window is open; each leaves it when its window has run out, and
+ * the phase ends when nobody is left. README.md, "Busy polling", tells how windows grow and shrink.
+ *
+ * A handler gets poll_begin when it joins a phase and poll_end when it leaves one, which it does not between passes
+ * that find something: a driver's notifications stay off over many passes of a busy loop.
  */
 #include "loop/loop_internal.h"
 #include "tracepoints/loop.h"
@@ -11,29 +15,39 @@
  * polling cannot pay. */
 #define POLL_WINDOW_MIN_NS 4000
 
+/* Polled in vain for so many windows, a handler's window shrinks. */
+#define POLL_VAIN_WINDOWS 8
+
 /* The clock is read once in this many looks. */
 #define POLL_LOOKS_PER_CLOCK 16
 
-/* Descriptors that cannot be polled are looked at this often while polling goes well: a system call of one or two
+/* Descriptors that are not polled are looked at this often while polling goes well: a system call of one or two
  * microseconds, so about a hundredth of the time. */
 #define MONITOR_LOOK_INTERVAL_NS 100000
 
-static int64_t poll_max(const struct rt_loop *loop)
+static bool polls_forever(const struct rt_loop *loop)
 {
-    return atomic_load_explicit(&loop->poll_max_ns, memory_order_relaxed);
+    return loop->poll_limit_ns == RT_FOREVER;
 }
 
-static int64_t window_ns(const struct rt_loop *loop)
+/* The maximum may have been lowered since it was adapted. */
+static int64_t window_ns(const struct rt_loop *loop, const struct poll_window *window)
 {
-    int64_t max_ns = poll_max(loop);
-    if (max_ns == RT_FOREVER)
+    if (polls_forever(loop))
         return DEADLINE_NEVER;
-    return loop->window.ns < max_ns ? loop->window.ns : max_ns;
+    return window->ns < loop->poll_limit_ns ? window->ns : loop->poll_limit_ns;
 }
 
 bool polling_enabled(struct rt_loop *loop)
 {
-    return window_ns(loop) > 0;
+    /* Taken up here and nowhere else, so that it does not change in the middle of a phase. */
+    int64_t max_ns = atomic_load_explicit(&loop->poll_max_ns, memory_order_relaxed);
+    bool changed = max_ns != loop->poll_limit_ns;
+    loop->poll_limit_ns = max_ns;
+    handler_refresh_polled(loop, changed);
+    if (max_ns == 0 || max_ns == RT_FOREVER)
+        return max_ns != 0;
+    return loop->notify_window.ns > 0 || !TAILQ_EMPTY(&loop->polled) || !TAILQ_EMPTY(&loop->resting);
 }
 
 void rt_loop_set_poll(struct rt_loop *loop, int64_t max_ns)
@@ -51,11 +65,6 @@ static bool monitor_due(struct rt_loop *loop, int64_t now_ns)
     return true;
 }
 
-bool polling_monitor_due(struct rt_loop *loop, int64_t now_ns)
-{
-    return !polling_enabled(loop) || monitor_due(loop, now_ns != 0 ? now_ns : rt_clock_ns());
-}
-
 static inline void cpu_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -65,133 +74,55 @@ static inline void cpu_relax(void)
 #endif
 }
 
-static void begin_all(struct rt_loop *loop)
+/* ---- who is polled ---- */
+
+static struct handler_queue *place_of(struct rt_handler *handler)
 {
-    handler_refresh_polled(loop);
-    if (!loop->poll_incomplete)
+    return handler->poll_place == POLL_ACTIVE ? &handler->loop->polled : &handler->loop->resting;
+}
+
+static void move_to(struct rt_handler *handler, enum poll_place place)
+{
+    if (handler->poll_place != POLL_CLOSED)
+        TAILQ_REMOVE(place_of(handler), handler, polled_link);
+    handler->loop->polled_count -= handler->poll_place == POLL_ACTIVE;
+    handler->poll_place = place;
+    handler->loop->polled_count += place == POLL_ACTIVE;
+    if (place != POLL_CLOSED)
+        TAILQ_INSERT_TAIL(place_of(handler), handler, polled_link);
+}
+
+void polling_forget_all(struct rt_loop *loop)
+{
+    TAILQ_INIT(&loop->polled);
+    TAILQ_INIT(&loop->resting);
+    loop->polled_count = 0;
+}
+
+void polling_remember(struct rt_handler *handler)
+{
+    enum poll_place place = handler->poll_place;
+    if (place != POLL_ACTIVE)
+        place = polls_forever(handler->loop) || handler->window.ns > 0 ? POLL_RESTING : POLL_CLOSED;
+    handler->poll_place = POLL_CLOSED; /* in no list */
+    move_to(handler, place);
+}
+
+/* ---- windows ---- */
+
+/* @handler NULL: that of notifies. */
+static void set_window(struct rt_loop *loop, struct rt_handler *handler, int64_t ns)
+{
+    struct poll_window *window = handler ? &handler->window : &loop->notify_window;
+    if (ns == window->ns)
         return;
-    loop->poll_incomplete = false;
-    struct rt_handler *handler;
-    TAILQ_FOREACH(handler, &loop->polled, polled_link)
-    {
-        if (handler_is_running(handler)) {
-            loop->poll_incomplete = true;
-            continue;
-        }
-        if (!handler_enter(handler))
-            continue;
-        if (!handler->poll_started) {
-            handler->poll_started = true;
-            if (handler->callbacks.poll_begin)
-                handler->callbacks.poll_begin(handler->opaque);
-        }
-        handler_leave(handler);
-        loop->poll_started = true;
-    }
-}
-
-/* One look at every handler that can be polled. Returns the first that has work. */
-static struct rt_handler *look(struct rt_loop *loop)
-{
-    struct rt_handler *handler, *first = NULL;
-    handler_refresh_polled(loop);
-    TAILQ_FOREACH(handler, &loop->polled, polled_link)
-    {
-        if (handler_is_running(handler) || !handler_enter(handler))
-            continue;
-        bool has_work = handler->callbacks.poll(handler->opaque);
-        handler_leave(handler);
-        if (has_work) {
-            handler_set_ready(handler, HANDLER_READY_POLL);
-            first = first ? first : handler;
-        }
-    }
-    return first;
-}
-
-void polling_look(struct rt_loop *loop)
-{
-    if (loop->poll_started)
-        (void)look(loop);
-}
-
-/* Look until it pays or @until_ns. Returns whether it paid; *cause_out is who has work, NULL: somebody notified. */
-static bool look_until(struct rt_loop *loop, int64_t until_ns, struct rt_handler **cause_out)
-{
-    for (unsigned looks = 1;; looks++) {
-        cpu_relax();
-        *cause_out = look(loop);
-        if (*cause_out || loop_is_notified(loop))
-            return true;
-        if (looks % POLL_LOOKS_PER_CLOCK != 0)
-            continue;
-        int64_t now_ns = rt_clock_ns();
-        if (now_ns >= until_ns)
-            return false;
-        if (monitor_due(loop, now_ns) && loop_look_at_monitor(loop, 0) > 0) {
-            *cause_out = TAILQ_FIRST(&loop->ready);
-            return true;
-        }
-    }
-}
-
-bool polling_run(struct rt_loop *loop, int64_t deadline_ns, int64_t *now_ns)
-{
-    int64_t window = window_ns(loop);
-    int64_t until_ns = window < deadline_ns - *now_ns ? *now_ns + window : deadline_ns;
-
-    begin_all(loop);
-    lttng_ust_tracepoint(rt_loop, poll_begin, loop->id, window == DEADLINE_NEVER ? RT_FOREVER : window,
-                         deadline_ns == DEADLINE_NEVER ? RT_FOREVER : deadline_ns - *now_ns);
-    struct rt_handler *cause = look(loop);
-    bool progress = cause || loop_is_notified(loop);
-    if (!progress) { /* a busy loop finds work at once: no time to be told apart */
-        phase_enter(loop, LOOP_POLLING, *now_ns, 0);
-        progress = look_until(loop, until_ns, &cause);
-        *now_ns = rt_clock_ns();
-        phase_enter(loop, LOOP_BUSY, *now_ns, 0);
-    }
-    total_add(&loop->polls, 1);
-    if (progress)
-        total_add(&loop->polls_useful, 1);
-    lttng_ust_tracepoint(rt_loop, poll_end, loop->id, progress, cause ? cause->id : 0);
-    return progress;
-}
-
-bool polling_stop(struct rt_loop *loop)
-{
-    if (!loop->poll_started)
-        return false;
-    loop->poll_started = false;
-    loop->poll_incomplete = true;
-    bool slipped_in = false;
-    struct rt_handler *handler;
-    TAILQ_FOREACH(handler, &loop->polled, polled_link)
-    {
-        if (handler_is_running(handler)) {
-            loop->poll_started = true; /* the outer pass ends it */
-            continue;
-        }
-        if (!handler_enter(handler))
-            continue;
-        if (handler->poll_started) {
-            handler->poll_started = false;
-            if (handler->callbacks.poll_end && handler->callbacks.poll_end(handler->opaque)) {
-                handler_set_ready(handler, HANDLER_READY_POLL);
-                slipped_in = true;
-            }
-        }
-        handler_leave(handler);
-    }
-    return slipped_in;
-}
-
-static void set_window(struct rt_loop *loop, int64_t ns, uint64_t handler_id)
-{
-    if (ns == loop->window.ns)
-        return;
-    lttng_ust_tracepoint(rt_loop, poll_adjust, loop->id, loop->window.ns, ns, handler_id);
-    loop->window.ns = ns;
+    lttng_ust_tracepoint(rt_loop, poll_adjust, loop->id, window->ns, ns, handler ? handler->id : 0);
+    window->ns = ns;
+    window->vain_ns = 0;
+    if (handler && handler->poll_place == POLL_CLOSED && ns > 0)
+        move_to(handler, POLL_RESTING);
+    else if (handler && handler->poll_place == POLL_RESTING && ns == 0)
+        move_to(handler, POLL_CLOSED);
 }
 
 static int64_t grown(int64_t ns, int64_t max_ns)
@@ -206,18 +137,248 @@ static int64_t shrunk(int64_t ns)
     return ns < POLL_WINDOW_MIN_NS ? 0 : ns;
 }
 
-void polling_adapt(struct rt_loop *loop, int64_t block_ns, const struct rt_handler *cause, bool notified)
+/* It was not polled and something came, @idle_ns after there was nothing to do. */
+static void adapt(struct rt_loop *loop, struct rt_handler *handler, int64_t idle_ns)
 {
-    int64_t max_ns = poll_max(loop);
-    if (max_ns == RT_FOREVER)
-        return;
-    int64_t ns = loop->window.ns < max_ns ? loop->window.ns : max_ns;
-    uint64_t handler_id = cause && cause != loop->wakeup ? cause->id : 0;
-    bool pollable = notified || (cause && (cause == loop->wakeup || handler_can_poll(cause)));
+    int64_t ns = window_ns(loop, handler ? &handler->window : &loop->notify_window);
+    if (idle_ns > loop->poll_limit_ns)
+        set_window(loop, handler, shrunk(ns)); /* it takes too long */
+    else if (idle_ns >= ns)
+        set_window(loop, handler, grown(ns, loop->poll_limit_ns)); /* a longer window would have seen it coming */
+}
 
-    if (pollable && block_ns <= max_ns)
-        ns = block_ns > ns ? grown(ns, max_ns) : ns; /* a longer window would have seen it coming */
-    else
-        ns = shrunk(ns); /* polling cannot see this, or it took too long */
-    set_window(loop, ns, handler_id);
+/* Polled for @vain_ns more without result, one of @count that were polled together and share what that costs. */
+static void charge(struct rt_loop *loop, struct rt_handler *handler, int64_t vain_ns, unsigned count)
+{
+    struct poll_window *window = handler ? &handler->window : &loop->notify_window;
+    int64_t ns = window_ns(loop, window);
+    window->vain_ns += vain_ns;
+    if (window->vain_ns > POLL_VAIN_WINDOWS * ns * count) {
+        window->vain_ns = 0;
+        set_window(loop, handler, shrunk(ns));
+    }
+}
+
+/* Charge a handler in a phase for the time up to now. */
+static void charge_active(struct rt_handler *handler, int64_t now_ns)
+{
+    struct rt_loop *loop = handler->loop;
+    if (!polls_forever(loop))
+        charge(loop, handler, now_ns - handler->window.since_ns, loop->polled_count);
+    handler->window.since_ns = now_ns;
+}
+
+static void paid(struct rt_loop *loop, struct poll_window *window)
+{
+    window->vain_ns = 0;
+    window->since_ns = loop->poll_clock_ns;
+}
+
+/* ---- a phase ---- */
+
+/* Everybody whose window is open joins. */
+static void join(struct rt_loop *loop, int64_t now_ns)
+{
+    struct rt_handler *handler, *next;
+    for (handler = TAILQ_FIRST(&loop->resting); handler; handler = next) {
+        next = TAILQ_NEXT(handler, polled_link);
+        /* One whose callback is on the stack joins another time. */
+        if (handler_is_running(handler) || !handler_enter(handler))
+            continue;
+        move_to(handler, POLL_ACTIVE);
+        handler->window.since_ns = now_ns;
+        handler->poll_started = true;
+        if (handler->callbacks.poll_begin)
+            handler->callbacks.poll_begin(handler->opaque);
+        handler_leave(handler);
+    }
+}
+
+/* Returns whether work slipped in; then it is in loop->ready. */
+static bool leave(struct rt_handler *handler, int64_t now_ns)
+{
+    if (handler_is_running(handler) || !handler_enter(handler))
+        return false; /* the outer pass ends it; or it is detached, and whoever does that ends it */
+    charge_active(handler, now_ns);
+    move_to(handler, handler->window.ns > 0 || polls_forever(handler->loop) ? POLL_RESTING : POLL_CLOSED);
+    handler->poll_started = false;
+    bool slipped_in = handler->callbacks.poll_end && handler->callbacks.poll_end(handler->opaque);
+    if (slipped_in)
+        handler_set_ready(handler, HANDLER_READY_POLL);
+    handler_leave(handler);
+    return slipped_in;
+}
+
+/* Those whose window has run out at @now_ns leave the phase that began at @started_ns. Returns when the next one
+ * does; 0: nobody is left. */
+static int64_t leave_in_time(struct rt_loop *loop, int64_t started_ns, int64_t now_ns)
+{
+    int64_t next_ns = window_ns(loop, &loop->notify_window);
+    if (now_ns - started_ns >= next_ns)
+        next_ns = 0;
+    struct rt_handler *handler, *next;
+    for (handler = TAILQ_FIRST(&loop->polled); handler; handler = next) {
+        next = TAILQ_NEXT(handler, polled_link);
+        int64_t ns = window_ns(loop, &handler->window);
+        if (now_ns - started_ns >= ns)
+            (void)leave(handler, now_ns);
+        else if (next_ns == 0 || ns < next_ns)
+            next_ns = ns;
+    }
+    return next_ns == 0 ? 0 : started_ns + next_ns;
+}
+
+/* Where others keep ending the phases no window runs out: who is polled in vain leaves nevertheless. */
+static void review(struct rt_loop *loop, int64_t now_ns)
+{
+    struct rt_handler *handler, *next;
+    for (handler = TAILQ_FIRST(&loop->polled); handler && !polls_forever(loop); handler = next) {
+        next = TAILQ_NEXT(handler, polled_link);
+        charge_active(handler, now_ns);
+        if (handler->window.ns == 0)
+            (void)leave(handler, now_ns);
+    }
+}
+
+/* One look at every handler in the phase. Returns the first that has work. */
+static struct rt_handler *look(struct rt_loop *loop)
+{
+    struct rt_handler *handler, *first = NULL;
+    handler_refresh_polled(loop, false);
+    TAILQ_FOREACH(handler, &loop->polled, polled_link)
+    {
+        if (handler_is_running(handler) || !handler_enter(handler))
+            continue;
+        bool has_work = handler->callbacks.poll(handler->opaque);
+        handler_leave(handler);
+        if (has_work) {
+            handler_set_ready(handler, HANDLER_READY_POLL);
+            paid(loop, &handler->window);
+            first = first ? first : handler;
+        }
+    }
+    return first;
+}
+
+void polling_look(struct rt_loop *loop)
+{
+    if (!TAILQ_EMPTY(&loop->polled))
+        (void)look(loop);
+}
+
+/* The monitor has reported some, @idle_ns after there was nothing to do. */
+static void adapt_reported(struct rt_loop *loop, int64_t idle_ns)
+{
+    struct rt_handler *handler;
+    TAILQ_FOREACH(handler, &loop->ready, ready_link)
+    {
+        /* One in a phase was kicked before it joined. */
+        if ((handler->ready & HANDLER_READY_FD) && handler_can_poll(handler) &&
+            handler->poll_place != POLL_ACTIVE)
+            adapt(loop, handler, idle_ns);
+    }
+}
+
+/* Look until it pays or @deadline_ns, or nobody is left. Returns whether it paid; *cause_out is who has work, NULL:
+ * somebody notified. */
+static bool look_until(struct rt_loop *loop, int64_t started_ns, int64_t deadline_ns, struct rt_handler **cause_out)
+{
+    int64_t leave_ns = polls_forever(loop) ? DEADLINE_NEVER : started_ns;
+    for (unsigned looks = 1;; looks++) {
+        cpu_relax();
+        *cause_out = look(loop);
+        if (*cause_out || loop_is_notified(loop))
+            return true;
+        if (looks % POLL_LOOKS_PER_CLOCK != 0)
+            continue;
+        int64_t now_ns = loop->poll_clock_ns = rt_clock_ns();
+        if (now_ns >= deadline_ns)
+            return false;
+        if (polls_forever(loop))
+            join(loop, now_ns); /* who was attached meanwhile: this phase may have no end */
+        if (now_ns >= leave_ns)
+            leave_ns = leave_in_time(loop, started_ns, now_ns);
+        if (monitor_due(loop, now_ns)) {
+            review(loop, now_ns);
+            (void)loop_look_at_monitor(loop, 0);
+            if (!polls_forever(loop))
+                adapt_reported(loop, now_ns - started_ns);
+        }
+        *cause_out = TAILQ_FIRST(&loop->ready); /* reported, or slipped in */
+        if (*cause_out || leave_ns == 0)
+            return *cause_out != NULL;
+    }
+}
+
+/* The longest that this phase may last, for the trace. */
+static int64_t widest_ns(const struct rt_loop *loop)
+{
+    int64_t widest_ns = window_ns(loop, &loop->notify_window);
+    struct rt_handler *handler;
+    TAILQ_FOREACH(handler, &loop->polled, polled_link)
+    {
+        int64_t ns = window_ns(loop, &handler->window);
+        widest_ns = ns > widest_ns ? ns : widest_ns;
+    }
+    return widest_ns == DEADLINE_NEVER ? RT_FOREVER : widest_ns;
+}
+
+bool polling_run(struct rt_loop *loop, int64_t deadline_ns, int64_t *now_ns)
+{
+    int64_t started_ns = loop->poll_clock_ns = *now_ns;
+
+    join(loop, started_ns);
+    lttng_ust_tracepoint(rt_loop, poll_begin, loop->id, widest_ns(loop),
+                         deadline_ns == DEADLINE_NEVER ? RT_FOREVER : deadline_ns - started_ns);
+    struct rt_handler *cause = look(loop);
+    bool progress = cause || loop_is_notified(loop);
+    if (!progress) { /* a busy loop finds work at once: no time to be told apart */
+        phase_enter(loop, LOOP_POLLING, started_ns, 0);
+        progress = look_until(loop, started_ns, deadline_ns, &cause);
+        *now_ns = loop->poll_clock_ns = rt_clock_ns();
+        phase_enter(loop, LOOP_BUSY, *now_ns, 0);
+    }
+    if (progress && !cause)
+        paid(loop, &loop->notify_window);
+    else if (loop->notify_window.ns > 0 && !polls_forever(loop))
+        charge(loop, NULL, *now_ns - started_ns, 1);
+    total_add(&loop->polls, 1);
+    if (progress)
+        total_add(&loop->polls_useful, 1);
+    lttng_ust_tracepoint(rt_loop, poll_end, loop->id, progress, cause ? cause->id : 0);
+    return progress;
+}
+
+bool polling_stop(struct rt_loop *loop, int64_t now_ns)
+{
+    bool slipped_in = false;
+    struct rt_handler *handler, *next;
+    for (handler = TAILQ_FIRST(&loop->polled); handler; handler = next) {
+        next = TAILQ_NEXT(handler, polled_link);
+        slipped_in |= leave(handler, now_ns);
+    }
+    return slipped_in;
+}
+
+void polling_monitor_look(struct rt_loop *loop, int64_t now_ns)
+{
+    bool enabled = polling_enabled(loop);
+    if (enabled) {
+        now_ns = now_ns != 0 ? now_ns : rt_clock_ns();
+        if (!monitor_due(loop, now_ns))
+            return;
+        loop->poll_clock_ns = now_ns;
+        review(loop, now_ns);
+    }
+    if (loop_look_at_monitor(loop, 0) > 0 && enabled && !polls_forever(loop))
+        adapt_reported(loop, 0); /* they had to wait for this look */
+}
+
+void polling_waited(struct rt_loop *loop, int64_t idle_ns)
+{
+    if (loop->poll_limit_ns == 0 || polls_forever(loop))
+        return;
+    adapt_reported(loop, idle_ns);
+    if (loop_is_notified(loop) || loop->wakeup->ready)
+        adapt(loop, NULL, idle_ns);
 }

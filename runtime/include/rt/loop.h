@@ -116,10 +116,9 @@ void rt_loop_quit(struct rt_loop *loop);
  * poll_ready: poll said yes; do the work. Returns whether something was consumed.
  * poll_begin, poll_end: (may be NULL) busy polling starts or stops for this handler: e.g. turn the driver's
  *             notifications off and on. poll_end returns whether work slipped in meanwhile: then the loop
- *             calls poll_ready instead of blocking. They enclose a phase of many passes: it ends when the loop
- *             is about to block. A handler attached in the middle of polling gets poll_begin with the next
- *             pass that polls; one that is detached inside a phase gets poll_end first, in the thread that
- *             detaches, and what slipped in is then for its owner to find.
+ *             calls poll_ready instead of blocking. They enclose a phase of many passes: it ends when the handler's
+ *             polling window has run out or the loop is about to block. One that is detached inside a phase gets
+ *             poll_end first, in the thread that detaches, and what slipped in is then for its owner to find.
  */
 struct rt_fd_callbacks {
     bool (*ready)(void *opaque);
@@ -207,9 +206,9 @@ void rt_timer_destroy(struct rt_timer *timer);
 /* ---- polling and statistics ---- */
 
 /**
- * Adaptive busy polling: the window grows from 0 towards max_ns while polls pay and shrinks when not.
- * 0 turns it off (default). RT_FOREVER never blocks: a core of its own. Handlers without a poll callback are still
- * looked at, every 100 microseconds. Thread: any. Trace: rt_loop:poll_adjust.
+ * Adaptive busy polling: each handler's window grows from 0 towards max_ns while polling it pays and shrinks when not.
+ * 0 turns it off (default). RT_FOREVER never blocks: a core of its own. Handlers that are not polled are looked at
+ * meanwhile, every 100 microseconds. Thread: any. Trace: rt_loop:poll_adjust.
  */
 void rt_loop_set_poll(struct rt_loop *loop, int64_t max_ns);
 
