@@ -41,14 +41,27 @@ struct stack_slab {
     uint64_t free[SLAB_WORDS];    /* stacks that nobody has */
     uint64_t guarded[SLAB_WORDS]; /* stacks that have their guard; made with the first use */
     uint32_t free_count, guarded_count;
-    struct stack_slab *next, **at; /* slabs that have free stacks; at is NULL: none free */
+    struct stack_slab *next, **at; /* slabs that have free stacks; at is NULL: none free. Unmapped ones: a list by next */
+
+    /*
+     * ORDER stack.registry: a signal handler finds the slab of a faulting address without a lock. A slab is never freed, only
+     * used again; it is linked with release order after known_next is set, and mapped is set when the memory is there. The
+     * slab that matters does not change meanwhile: the faulting thread runs on one of its stacks.
+     * If weaker: the handler follows a chain that is not there yet, and the report of an overflow is itself a fault.
+     * Test: tests/runtime/coroutine/test_overflow.c reads it from a handler; no test can show the order on x86.
+     */
+    _Atomic(char *) mapped; /* NULL: not now */
+    struct stack_slab *known_next;
 };
+
+static _Atomic(struct stack_slab *) known_slabs;
 
 /* All under lock, but for the counts that the sampler reads. */
 static struct {
     pthread_mutex_t lock;
     struct stack_slab *available, **available_last;
     struct stack_slab **by_address;
+    struct stack_slab *unmapped; /* to be used again */
     uint32_t slab_count, slab_room, empty_count;
     _Atomic uint32_t stack_count, vma_count;
 
@@ -240,6 +253,26 @@ static void make_unavailable_locked(struct stack_slab *slab)
     slab->at = NULL;
 }
 
+/* One without memory. */
+static struct stack_slab *new_slab_locked(void)
+{
+    struct stack_slab *slab = stacks.unmapped;
+
+    if (slab) {
+        stacks.unmapped = slab->next;
+        memset(slab->guarded, 0, sizeof(slab->guarded));
+        slab->guarded_count = 0;
+        slab->next = NULL;
+        return slab;
+    }
+    slab = calloc(1, sizeof(*slab));
+    if (slab) {
+        slab->known_next = atomic_load_explicit(&known_slabs, memory_order_relaxed);
+        atomic_store_explicit(&known_slabs, slab, memory_order_release); /* ORDER stack.registry, writing side */
+    }
+    return slab;
+}
+
 static struct stack_slab *map_slab_locked(const char **operation_out)
 {
     struct stack_slab *slab;
@@ -256,15 +289,17 @@ static struct stack_slab *map_slab_locked(const char **operation_out)
         stacks.slab_room = room;
     }
     *operation_out = "calloc";
-    slab = calloc(1, sizeof(*slab));
+    slab = new_slab_locked();
     if (!slab)
         return NULL;
     *operation_out = "mmap";
     slab->memory = rt_guard_map(slab_bytes());
     if (!slab->memory) {
-        free(slab);
+        slab->next = stacks.unmapped;
+        stacks.unmapped = slab;
         return NULL;
     }
+    atomic_store_explicit(&slab->mapped, slab->memory, memory_order_release);
     memset(slab->free, 0xff, sizeof(slab->free));
     slab->free_count = RT_POOL_BATCH_SIZE;
 
@@ -292,6 +327,7 @@ static void remove_slab_locked(struct stack_slab *slab)
             (stacks.slab_count - position) * sizeof(*stacks.by_address));
     if (slab->at)
         make_unavailable_locked(slab);
+    atomic_store_explicit(&slab->mapped, NULL, memory_order_relaxed);
 }
 
 /* The first free stack, with a guard if there is one: that saves the call. */
@@ -339,7 +375,10 @@ static void unmap_slab(struct stack_slab *slab)
 
     assert(status == 0); /* whole mappings only: nothing has to be split, so the limit cannot be met */
     (void)status;
-    free(slab);
+    pthread_mutex_lock(&stacks.lock);
+    slab->next = stacks.unmapped;
+    stacks.unmapped = slab;
+    pthread_mutex_unlock(&stacks.lock);
 }
 
 /* ---- fibers, for ThreadSanitizer ---- */
@@ -532,6 +571,26 @@ void rt_stack_destroy_chain(struct rt_coroutine *first)
     }
     if (run.count)
         free_run(run);
+}
+
+bool rt_stack_find_guard(const void *address, struct rt_stack_place *place_out)
+{
+    struct stack_slab *slab = atomic_load_explicit(&known_slabs, memory_order_acquire);
+
+    for (; slab; slab = slab->known_next) { /* ORDER stack.registry, the handler's side */
+        char *memory = atomic_load_explicit(&slab->mapped, memory_order_acquire);
+        uintptr_t offset = (uintptr_t)address - (uintptr_t)memory;
+
+        if (!memory || offset >= slab_bytes())
+            continue;
+        if (offset % stacks.stride >= stacks.page_bytes)
+            return false;
+        place_out->base = memory + offset / stacks.stride * stacks.stride + stacks.page_bytes;
+        place_out->bytes = stacks.stack_bytes;
+        place_out->co = control_block(place_out->base, (uint32_t)(offset / stacks.stride));
+        return true;
+    }
+    return false;
 }
 
 void rt_stack_counts(uint32_t *stack_count_out, uint32_t *stack_vma_count_out)

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "coroutine/overflow.h"
 #include "coroutine/switch.h"
 #include "pool/pool_internal.h"
 
@@ -27,6 +28,7 @@ static void thread_exit(void *opaque)
     struct rt_thread *thread = opaque;
 
     rt_pool_drain_thread(thread);
+    rt_overflow_thread_ends(thread);
 
     pthread_mutex_lock(&registry_lock);
     ended_takes += atomic_load_explicit(&thread->pool.takes, memory_order_relaxed);
@@ -59,6 +61,7 @@ __attribute__((cold, noinline)) static void register_thread(struct rt_thread *th
 #endif
     }
 
+    rt_overflow_thread_begins(thread);
     pthread_once(&exit_key_once, make_exit_key);
     if (pthread_setspecific(exit_key, thread) != 0)
         abort(); /* no memory for the first key of a new thread */

@@ -34,6 +34,7 @@ struct rt_thread {
     uint64_t next_id, last_id; /**< ids of coroutines come in blocks, so that threads do not contend for them */
     struct work_queue ready; /**< woken where there is no loop */
     struct rt_coroutine leader;
+    void *signal_stack; /**< ours, for overflow.c; NULL: none, or somebody else's */
 
     /* This thread writes, the sampler reads. */
     int32_t thread_id;

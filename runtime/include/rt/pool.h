@@ -66,6 +66,19 @@ void rt_stack_facts(struct rt_stack_facts *facts_out);
 const char *rt_stack_error_hint(char *buffer, uint32_t buffer_bytes);
 
 /**
+ * Let a coroutine that overflows its stack say so on stderr: its id, its function's address, thread, loop, stack and
+ * what to do. The process then dies of SIGSEGV as it would have, at the same instruction.
+ *
+ * Installs a SIGSEGV handler, and an alternate signal stack in this thread and in those that use the runtime for the first
+ * time later, unless they have one. Faults elsewhere than in a guard page go to the handler that was there
+ * before, or kill the process as usual. A handler that is installed afterwards should pass on what is not its own.
+ *
+ * Returns:   0 or -errno.
+ * Thread:    any, once, before other threads use the runtime. Overflows in a thread without an alternate stack kill silently.
+ */
+int rt_stack_report_overflow(void);
+
+/**
  * Raise or lower the maximum when a device comes or goes; it never falls below what it starts with.
  *
  * Units:     coroutines. "batched" starts at one batch, and what is above a lowered maximum is freed at once; "per-thread"
