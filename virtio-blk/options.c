@@ -192,13 +192,13 @@ static int check_process(const struct raw_options *raw, struct vblkd_options *op
             return usage("--notify=%s: must be blocking-only or always", raw->notify);
     }
     options->stack_guard = RT_STACK_GUARD_AUTO;
-    if (raw->stack_guard) {
+    if (raw->stack_guard && strcmp(raw->stack_guard, "auto") != 0) {
         if (strcmp(raw->stack_guard, "lightweight") == 0)
             options->stack_guard = RT_STACK_GUARD_LIGHTWEIGHT;
         else if (strcmp(raw->stack_guard, "mprotect") == 0)
             options->stack_guard = RT_STACK_GUARD_MPROTECT;
         else
-            return usage("--stack-guard=%s: must be lightweight or mprotect", raw->stack_guard);
+            return usage("--stack-guard=%s: must be auto, lightweight or mprotect", raw->stack_guard);
     }
     options->request_lock = raw->request_lock ? vblk_request_lock_find(raw->request_lock) : vblk_request_lock_at(0);
     if (!options->request_lock)
@@ -341,7 +341,7 @@ int vblkd_options_parse(int argc, char **argv, struct vblkd_options **options_ou
           "Wake threads by a system call only while they may sleep, or always: blocking-only, always "
           "(default: blocking-only)", "POLICY" },
         { "stack-guard", 0, 0, G_OPTION_ARG_STRING, &raw->stack_guard,
-          "lightweight or mprotect (default: lightweight where the kernel has it)", "KIND" },
+          "What guards stacks: auto, lightweight or mprotect (default: auto)", "KIND" },
         { "request-lock", 0, 0, G_OPTION_ARG_STRING, &raw->request_lock,
           "sharded, thread or coroutine (default: sharded): what guards a disk's tracked requests", "KIND" },
         { "coroutine-pool", 0, 0, G_OPTION_ARG_STRING, &raw->coroutine_pool,

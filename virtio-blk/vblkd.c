@@ -234,6 +234,7 @@ static int serve(const struct vblkd_options *options)
     }
     if (error == 0)
         error = rt_pool_configure(options->coroutine_pool);
+    if (error == 0)
         error = rt_stack_report_overflow();
     if (error == 0)
         error = rt_loop_create("main", &server.main_loop);

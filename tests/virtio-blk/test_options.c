@@ -179,6 +179,10 @@ static void test_one_disk(void **state)
     assert_true(options->disks[0].read_only);
     vblkd_options_free(options);
 
+    options = good(DISK "--stack-guard=auto");
+    assert_int_equal(options->stack_guard, RT_STACK_GUARD_AUTO);
+    vblkd_options_free(options);
+
     options = good(DISK "--poll-max-ns=0 --loop-monitor=io_uring --notify=always --stack-guard=mprotect --no-tracing --fault=started-before-attach");
     assert_int_equal(options->poll_max_ns, 0);
     assert_int_equal(options->stack_guard, RT_STACK_GUARD_MPROTECT);

@@ -9,6 +9,12 @@
  *     rt_coroutine_enter(co);          // runs up to the yield
  *     rt_coroutine_enter(co);          // runs to the end; co is gone
  *
+ * Signals: a handler may call none of this, here or in the other headers, but rt_process_request_baseline(); it wakes a
+ * loop by writing to a descriptor that the loop watches. It runs on the stack of whichever coroutine it interrupts, if it is
+ * not installed with SA_ONSTACK. The signal mask belongs to the thread, not to the coroutine.
+ * fork(): a child that was made after the runtime was first used may call none of it either, only what is
+ * async-signal-safe, up to exec or _exit(): threads that held its locks, loops and the sampler do not exist there.
+ *
  *     created --enter--> running --yield--> suspended --enter--> running --return--> ended (freed by itself)
  */
 #ifndef RT_COROUTINE_H
