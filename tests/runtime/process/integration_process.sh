@@ -45,7 +45,7 @@ whole_baseline() {
     return $found
 }
 wait_for whole_baseline
-for command in yield-holding contend overflow thread $exhaust baseline; do
+for command in yield-holding suspend-holding contend overflow thread $exhaust baseline; do
     tell $command
 done
 exec 9>&-
@@ -85,6 +85,18 @@ expect "rt_lock:owner: \{ lock_id = $held, owner_thread_id = $subject_pid, owner
 step "what happens"
 expect "rt_lock:held_at_yield: \{ lock_id = $guilty, thread_id = $subject_pid, coroutine_id = [1-9]"
 ! trace | grep -E "rt_lock:held_at_yield: \{ lock_id = $held," || fail "the thread's own lock was blamed on a coroutine"
+for class in co-mutex reading writing queueing moving; do
+    id=$(trace | sed -nE 's/^rt_lock:create: \{ lock_id = ([0-9]+), class_name = "guilty-of-'$class'".*/\1/p' | head -1)
+    told=$(trace | grep -Ec "rt_lock:held_at_yield: \{ lock_id = ${id:-none}, thread_id = $subject_pid, coroutine_id = [1-9]") || true
+    [ "$told" = 1 ] || fail "a coroutine that suspended for $class with a mutex in hand was told of $told times"
+done
+for class in taken written queue; do
+    id=$(trace | sed -nE 's/^rt_lock:create: \{ lock_id = ([0-9]+), class_name = "subject-'$class'".*/\1/p' | head -1)
+    ! trace | grep -E "rt_lock:held_at_yield: \{ lock_id = $id," || fail "subject-$class may be held, or is dropped before"
+done
+id=$(trace | sed -nE 's/^rt_lock:create: \{ lock_id = ([0-9]+), class_name = "guilty-of-moving".*/\1/p' | head -1)
+[ "$(trace | sed -nE "s/^rt_lock:released: \{ lock_id = $id, thread_id = ([0-9]+),.*/\1/p")" != "$subject_pid" ] ||
+    fail "a mutex did not go along with the coroutine that holds it"
 expect "rt_lock:wait: \{ lock_id = $held, thread_id = [0-9]+, coroutine_id = 0, owner_thread_id = $subject_pid, owner_coroutine_id = 0 \}"
 expect "rt_lock:acquired: \{ lock_id = $held, thread_id = [0-9]+, coroutine_id = 0, waited = 1 \}"
 expect "rt_lock:sample: \{ lock_id = $held, acquisitions = 3, contentions = 1, wait_ns = [1-9]"

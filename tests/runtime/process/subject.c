@@ -21,6 +21,8 @@
 #define LIVE 3
 
 static struct rt_mutex held, guilty;
+static struct rt_loop *loop;
+static struct rt_iothread *iothread;
 static struct rt_coroutine *live[LIVE], *pooled[POOLED];
 
 static void wait_once(void *opaque)
@@ -58,6 +60,102 @@ static void hold_over_yield(void *opaque)
 static void yield_holding(void)
 {
     rt_coroutine_enter(begin(hold_over_yield));
+}
+
+/* Everything else that suspends, each with a mutex in hand whose class says what. */
+static struct rt_co_mutex taken;
+static struct rt_co_rwlock written;
+static struct rt_mutex queue_lock;
+static struct rt_co_queue queue;
+static int suspended;
+
+static void wait_for_co_mutex(void)
+{
+    rt_co_mutex_lock_co(&taken);
+    rt_co_mutex_unlock(&taken);
+}
+
+static void wait_to_read(void)
+{
+    rt_co_rwlock_read_co(&written);
+    rt_co_rwlock_unlock(&written);
+}
+
+static void wait_to_write(void)
+{
+    rt_co_rwlock_write_co(&written);
+    rt_co_rwlock_unlock(&written);
+}
+
+static void wait_in_queue(void)
+{
+    rt_mutex_lock(&queue_lock);
+    rt_co_queue_wait_mutex_co(&queue, &queue_lock);
+    rt_mutex_unlock(&queue_lock);
+}
+
+static void move(void)
+{
+    rt_coroutine_move(rt_iothread_loop(iothread));
+}
+
+static const struct suspension {
+    const char *class_name;
+    void (*suspend)(void);
+} suspensions[] = {
+    { "guilty-of-co-mutex", wait_for_co_mutex }, { "guilty-of-reading", wait_to_read },
+    { "guilty-of-writing", wait_to_write },      { "guilty-of-queueing", wait_in_queue },
+    { "guilty-of-moving", move },
+};
+#define SUSPENSIONS (sizeof(suspensions) / sizeof(suspensions[0]))
+
+static void suspend_holding(void *opaque)
+{
+    const struct suspension *suspension = opaque;
+    struct rt_mutex mutex;
+
+    rt_mutex_init(&mutex, suspension->class_name);
+    rt_mutex_lock(&mutex);
+    suspension->suspend();
+    rt_mutex_unlock(&mutex); /* in whichever thread it goes on in */
+    rt_mutex_deinit(&mutex);
+    rt_coroutine_move(loop);
+    suspended--;
+}
+
+static void be_in_the_way(void *opaque)
+{
+    rt_co_mutex_lock_co(&taken);
+    rt_co_rwlock_write_co(&written);
+    rt_coroutine_yield();
+    rt_co_mutex_unlock(&taken);
+    rt_co_rwlock_unlock(&written);
+}
+
+static void suspend_in_every_way(void)
+{
+    struct rt_coroutine *obstacle;
+
+    rt_co_mutex_init(&taken, "subject-taken");
+    rt_co_rwlock_init(&written, "subject-written");
+    rt_mutex_init(&queue_lock, "subject-queue");
+    rt_co_queue_init(&queue);
+    obstacle = begin(be_in_the_way);
+    for (size_t i = 0; i < SUSPENSIONS; i++) {
+        struct rt_coroutine *co = rt_coroutine_create(suspend_holding, (void *)(uintptr_t)&suspensions[i]);
+
+        suspended++;
+        rt_coroutine_enter(co);
+    }
+    rt_coroutine_enter(obstacle);
+    rt_mutex_lock(&queue_lock);
+    rt_co_queue_wake_all(&queue);
+    rt_mutex_unlock(&queue_lock);
+    while (suspended > 0)
+        rt_loop_pass(loop, true);
+    rt_co_mutex_deinit(&taken);
+    rt_co_rwlock_deinit(&written);
+    rt_mutex_deinit(&queue_lock);
 }
 
 static void *wait_for_held(void *opaque)
@@ -139,15 +237,14 @@ static const struct {
     const char *name;
     void (*run)(void);
 } commands[] = {
-    { "yield-holding\n", yield_holding }, { "contend\n", contend },   { "overflow\n", overflow },
+    { "yield-holding\n", yield_holding }, { "suspend-holding\n", suspend_in_every_way },
+    { "contend\n", contend },   { "overflow\n", overflow },
     { "thread\n", thread_comes_and_goes }, { "exhaust\n", exhaust }, { "baseline\n", baseline },
 };
 
 int main(void)
 {
     struct rt_process_source source = { .baseline = source_baseline };
-    struct rt_iothread *iothread;
-    struct rt_loop *loop;
     char line[64];
 
     if (rt_process_start(&(struct rt_process_options){
