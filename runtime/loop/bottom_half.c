@@ -109,7 +109,7 @@ uint32_t bh_run(struct rt_loop *loop)
     work_queue_collect(&loop->bh_queue, &loop->bh_pushed); /* ORDER loop.bottom_half, run side, the list */
     uint32_t ran = 0;
     /* What these queue runs in the next pass. */
-    for (uint32_t left = loop->bh_queue.count; left > 0; left--) {
+    for (uint32_t left = work_of_pass(loop->bh_queue.count); left > 0; left--) {
         struct rt_bh *bh = (struct rt_bh *)work_queue_pop(&loop->bh_queue);
         if (!bh)
             break; /* a nested pass ran them */

@@ -15,6 +15,10 @@
 
 #define CACHE_LINE_BYTES 64
 
+/** The most bottom halves, the most woken coroutines and the most timers that one pass runs, as MONITOR_READY_MAX is for
+ * descriptors. Who is left out comes first in the next pass, which does not block. A pass costs about a microsecond. */
+#define WORK_PER_PASS_MAX 256
+
 struct rt_coroutine;
 
 /** Values are those of rt_loop:publish. */
@@ -93,13 +97,18 @@ struct rt_loop {
     uint32_t timer_count, timer_capacity, timer_created;
     uint64_t timer_sequence;
     TAILQ_HEAD(, rt_timer) timers_expired;
-    _Atomic int64_t next_deadline_ns; /**< INT64_MAX: no timer */
+    _Atomic int64_t next_deadline_ns; /**< 0: now; INT64_MAX: no timer */
 
     /* Under the lock of the list of all loops. */
     LIST_ENTRY(rt_loop) link;
 };
 
 #define DEADLINE_NEVER INT64_MAX
+
+static inline uint32_t work_of_pass(uint32_t queued)
+{
+    return queued < WORK_PER_PASS_MAX ? queued : WORK_PER_PASS_MAX;
+}
 
 /** Count up a total that only this thread writes. */
 static inline void total_add(_Atomic uint64_t *total, uint64_t amount)
@@ -149,7 +158,7 @@ bool loop_wakeup_ready(void *opaque);
 /* ---- bottom_half.c, woken.c: work from any thread ---- */
 
 void bh_init(struct rt_loop *loop);
-/** Run what was queued when it is called. Returns how many ran. */
+/** Run what was queued when it is called, up to WORK_PER_PASS_MAX. Returns how many ran. */
 uint32_t bh_run(struct rt_loop *loop);
 /** Free what was never run. */
 void bh_deinit(struct rt_loop *loop);
@@ -160,7 +169,7 @@ uint32_t woken_run(struct rt_loop *loop);
 
 void timer_init(struct rt_loop *loop);
 void timer_deinit(struct rt_loop *loop);
-/** Run every timer whose deadline has passed at @now_ns. Returns whether any did. */
+/** Run the timers whose deadline has passed at @now_ns, up to WORK_PER_PASS_MAX. Returns whether any did. */
 bool timer_run(struct rt_loop *loop, int64_t now_ns);
 
 /* ---- polling.c ---- */

@@ -1,4 +1,4 @@
-/* Timers: a binary heap by deadline, under a lock that only arming, cancelling and expiry take. */
+/* Timers: a binary heap by deadline, under a lock that only arming, cancelling and expiry take: each is O(log n). */
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
@@ -63,7 +63,9 @@ static void sift(struct rt_loop *loop, struct rt_timer *timer, uint32_t index)
 
 static void publish_next_deadline_locked(struct rt_loop *loop)
 {
-    int64_t next_ns = loop->timer_count ? loop->timer_heap[0]->deadline_ns : DEADLINE_NEVER;
+    int64_t next_ns = !TAILQ_EMPTY(&loop->timers_expired) ? 0
+                      : loop->timer_count                 ? loop->timer_heap[0]->deadline_ns
+                                                          : DEADLINE_NEVER;
     atomic_store_explicit(&loop->next_deadline_ns, next_ns, memory_order_release);
 }
 
@@ -165,18 +167,19 @@ bool timer_run(struct rt_loop *loop, int64_t now_ns)
     if (atomic_load_explicit(&loop->next_deadline_ns, memory_order_acquire) > now_ns)
         return false;
     pthread_mutex_lock(&loop->timer_lock);
-    /* All that are due now, before any runs: one that arms itself for the past runs in the next pass. */
+    /* All that are due now, before any runs, and behind those that were left out: one that arms itself for the past
+     * again and again is behind all others again and again. */
     while (loop->timer_count && loop->timer_heap[0]->deadline_ns <= now_ns) {
         struct rt_timer *timer = loop->timer_heap[0];
         remove_locked(timer);
         timer->expired = true;
         TAILQ_INSERT_TAIL(&loop->timers_expired, timer, expired_link);
     }
-    publish_next_deadline_locked(loop);
     bool ran = false;
-    while (!TAILQ_EMPTY(&loop->timers_expired)) {
+    for (uint32_t left = WORK_PER_PASS_MAX; left > 0 && !TAILQ_EMPTY(&loop->timers_expired); left--) {
         struct rt_timer *timer = TAILQ_FIRST(&loop->timers_expired);
         remove_locked(timer);
+        publish_next_deadline_locked(loop);
         pthread_mutex_unlock(&loop->timer_lock);
         timer->fn(timer->opaque);
         ran = true;

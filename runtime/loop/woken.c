@@ -31,7 +31,7 @@ uint32_t woken_run(struct rt_loop *loop)
     work_queue_collect(&loop->woken_queue, &loop->woken_pushed); /* ORDER coroutine.wakeup, the loop's side */
     uint32_t ran = 0;
     /* What these wake runs in the next pass. */
-    for (uint32_t left = loop->woken_queue.count; left > 0; left--) {
+    for (uint32_t left = work_of_pass(loop->woken_queue.count); left > 0; left--) {
         struct work_link *link = work_queue_pop(&loop->woken_queue);
         if (!link)
             break; /* a nested pass ran them */

@@ -90,7 +90,7 @@ uint32_t rt_loop_id(const struct rt_loop *loop);
 
 /**
  * One pass: poll or wait, accept, dispatch handlers, run published work, run expired timers. What these queue is
- * left to the next pass.
+ * left to the next pass, and what is more than a pass runs (64 reported descriptors, 256 of each kind of work) comes first in it.
  *
  * Returns:   whether anything made progress. With @may_block it returns after the first progress or notify.
  * Thread:    the loop's. May nest (a callback that waits for something), not from inside a coroutine, nor from

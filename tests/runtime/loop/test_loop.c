@@ -8,8 +8,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <inttypes.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "rt/iothread.h"
 #include "rt/loop.h"
@@ -118,21 +123,83 @@ static void never_run_is_freed(void **state)
     assert_int_equal(count, 0);
 }
 
-/* Zero wake-ups while idle: not one pass more between two looks that are some time apart. */
+static bool never_ready(void *opaque)
+{
+    return false;
+}
+
+static void note_thread(void *opaque)
+{
+    *(pid_t *)opaque = gettid();
+}
+
+/* How often the kernel has put this thread to sleep or away: it cannot have woken up without it. @state_out: 'S' asleep. */
+static uint64_t switches_of(pid_t thread_id, char *state_out)
+{
+    char path[64], line[128];
+    uint64_t sum = 0, number;
+    snprintf(path, sizeof(path), "/proc/self/task/%d/status", (int)thread_id);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file)) {
+        (void)sscanf(line, "State: %c", state_out);
+        if (sscanf(line, "voluntary_ctxt_switches: %" SCNu64, &number) == 1 ||
+            sscanf(line, "nonvoluntary_ctxt_switches: %" SCNu64, &number) == 1)
+            sum += number;
+    }
+    fclose(file);
+    return sum;
+}
+
+/* An hour ahead. */
+static void arm_far_timers(struct rt_loop *loop, struct rt_timer **timers, int timer_count)
+{
+    static _Atomic int never;
+    for (int i = 0; i < timer_count; i++) {
+        timers[i] = rt_timer_create(loop, count_up, &never);
+        rt_timer_arm(timers[i], rt_clock_ns() + INT64_C(3600000000000) + i);
+    }
+}
+
+/* Zero wake-ups while idle, whatever is attached and armed: not one pass and not one switch of its thread in a second. It polls
+ * when there is something to do; an idle handler that can be polled does not keep it from sleeping. */
 static void idle_loop_sleeps(void **state)
 {
+    enum { HANDLERS = 500, TIMERS = 10000, OBSERVED_NS = 1000000000 };
+    static const struct rt_fd_callbacks pollable = { .ready = never_ready, .poll = never_ready, .poll_ready = never_ready };
+    static struct rt_handler *handlers[HANDLERS];
+    static struct rt_timer *timers[TIMERS];
+    static int fds[HANDLERS];
     struct rt_iothread *io;
-    assert_int_equal(rt_iothread_create("sleeper", 0, &io), 0);
+    assert_int_equal(rt_iothread_create("sleeper", 32000, &io), 0);
     struct rt_loop *loop = rt_iothread_loop(io);
     struct rt_loop_stats before, after;
+    pid_t thread_id;
+    rt_loop_call(loop, note_thread, &thread_id);
+    for (int i = 0; i < HANDLERS; i++) {
+        fds[i] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        assert_int_equal(rt_loop_attach_fd(loop, fds[i], RT_FD_OTHER, 0, 0, &pollable, NULL, &handlers[i]), 0);
+    }
+    arm_far_timers(loop, timers, TIMERS);
     /* It has gone to sleep when its waiting time grows while its passes do not. */
     rt_loop_stats(loop, &before);
     UNTIL((rt_loop_stats(loop, &after), after.passes == before.passes && after.wait_ns > before.wait_ns) ||
           (before = after, false));
+    char thread_state = 0;
+    uint64_t switches;
+    UNTIL((switches = switches_of(thread_id, &thread_state), thread_state == 'S'));
     rt_loop_stats(loop, &before);
-    UNTIL((rt_loop_stats(loop, &after), after.wait_ns - before.wait_ns > 50000000));
+    nanosleep(&(struct timespec){ .tv_sec = OBSERVED_NS / 1000000000 }, NULL);
+    assert_int_equal(switches_of(thread_id, &thread_state), switches);
+    rt_loop_stats(loop, &after);
     assert_int_equal(after.passes, before.passes);
     assert_int_equal(after.busy_ns, before.busy_ns);
+    assert_int_equal(after.poll_ns, before.poll_ns);
+    assert_true(after.wait_ns - before.wait_ns >= OBSERVED_NS);
+    for (int i = 0; i < HANDLERS; i++) {
+        rt_loop_detach_fd(handlers[i]);
+        close(fds[i]);
+    }
     rt_iothread_destroy(io);
 }
 

@@ -161,7 +161,8 @@ static void many_run_in_order(void **state)
         }
     }
     run_count = 0;
-    assert_true(rt_loop_pass(loop, false));
+    while (rt_loop_pass(loop, false)) {
+    }
     for (int i = 0; i < COUNT; i++) {
         assert_int_equal(alarms[i].runs, armed[i]);
         for (int j = 0; j < i; j++) {
@@ -172,6 +173,53 @@ static void many_run_in_order(void **state)
     }
     for (int i = 0; i < COUNT; i++)
         rt_timer_destroy(alarms[i].timer);
+}
+
+/* Due at the same time, more than one pass runs: all run, in order, a bounded number in each pass. */
+static void ten_thousand_run_in_order(void **state)
+{
+    struct rt_loop *loop = *state;
+    enum { COUNT = 10000, BOUND = 256 };
+    static struct alarm alarms[COUNT];
+    for (int i = COUNT - 1; i >= 0; i--)
+        arm(&alarms[i], loop, 1 + i / 2); /* pairs of equal ones, armed the later one first */
+    run_count = 0;
+    while (run_count < COUNT) {
+        int before = run_count;
+        assert_true(rt_loop_pass(loop, true)); /* does not block while some are left */
+        assert_in_range(run_count - before, 1, BOUND);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(alarms[i].runs, 1);
+        assert_int_equal(alarms[i].place, i ^ 1);
+        rt_timer_destroy(alarms[i].timer);
+    }
+    assert_false(rt_loop_pass(loop, false));
+}
+
+/* Some are left to the next pass when others are cancelled, moved away, or destroyed. */
+static void left_out_can_be_cancelled(void **state)
+{
+    struct rt_loop *loop = *state;
+    enum { COUNT = 600 };
+    static struct alarm alarms[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        arm(&alarms[i], loop, 1);
+    run_count = 0;
+    assert_true(rt_loop_pass(loop, true));
+    int ran = run_count;
+    assert_true(ran < COUNT - 3);
+    rt_timer_cancel(alarms[COUNT - 1].timer);
+    rt_timer_destroy(alarms[COUNT - 2].timer);
+    arm(&alarms[COUNT - 3], loop, rt_clock_ns() + INT64_C(3600000000000));
+    while (run_count < COUNT - 3)
+        assert_true(rt_loop_pass(loop, true));
+    assert_false(rt_loop_pass(loop, false));
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(alarms[i].runs, i < COUNT - 3);
+        if (i != COUNT - 2)
+            rt_timer_destroy(alarms[i].timer);
+    }
 }
 
 static void rearm_for_the_past(void *opaque)
@@ -231,6 +279,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(cancelled_by_another_of_the_same_pass, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rearmed_counts_from_the_new_deadline, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_run_in_order, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(ten_thousand_run_in_order, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(left_out_can_be_cancelled, set_up, tear_down),
         cmocka_unit_test_setup_teardown(always_due_starves_nobody, set_up, tear_down),
         cmocka_unit_test(armed_from_another_thread_wakes_the_loop),
     };

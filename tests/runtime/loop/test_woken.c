@@ -60,6 +60,38 @@ static void woken_from_another_thread(void **state)
     rt_iothread_destroy(io);
 }
 
+static struct rt_loop_stats until_asleep(struct rt_loop *loop)
+{
+    struct rt_loop_stats before, now;
+    rt_loop_stats(loop, &before);
+    UNTIL((rt_loop_stats(loop, &now), now.passes == before.passes && now.wait_ns > before.wait_ns) ||
+          (before = now, false));
+    return now;
+}
+
+/* One hop: a wake-up of a coroutine in a loop that sleeps is one notify, one write of the eventfd, and the one pass that was
+ * asleep: it goes on with the coroutine, and the next one sleeps again. */
+static void wake_up_from_another_thread_is_one_hop(void **state)
+{
+    struct rt_iothread *io;
+    assert_int_equal(rt_iothread_create("hop", 0, &io), 0);
+    struct sleeper s = { .loop = rt_iothread_loop(io) };
+    rt_loop_call(s.loop, start, &s);
+    for (int i = 1; i <= TURNS; i++) {
+        struct rt_loop_stats before = until_asleep(s.loop);
+        rt_coroutine_wake(s.co);
+        UNTIL(atomic_load(&s.turns) == i);
+        struct rt_loop_stats after = until_asleep(s.loop);
+        assert_int_equal(after.notifies - before.notifies, 1);
+        assert_int_equal(after.event_writes - before.event_writes, 1);
+        assert_int_equal(after.passes - before.passes, 1);
+        assert_int_equal(after.dispatches - before.dispatches, 1); /* of the eventfd */
+        assert_int_equal(after.idle_dispatches - before.idle_dispatches, 0);
+    }
+    assert_true(s.ended);
+    rt_iothread_destroy(io);
+}
+
 struct traveller {
     struct rt_loop *loops[2];
     _Atomic int turns;
@@ -142,6 +174,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(woken_from_another_thread),
+        cmocka_unit_test(wake_up_from_another_thread_is_one_hop),
         cmocka_unit_test(moves_between_loops),
         cmocka_unit_test(run_in_the_order_of_their_wake_ups),
     };
