@@ -53,6 +53,8 @@ int rt_loop_attach_fd(struct rt_loop *loop, int fd, enum rt_fd_role role, uint32
         return error;
     }
     LIST_INSERT_HEAD(&loop->handlers, handler, link);
+    if (handler_can_poll(handler))
+        LIST_INSERT_HEAD(&loop->pollable, handler, pollable_link);
     polled_changed_locked(handler);
     /* Before the unlock: from here on another thread may detach it. */
     *handler_out = handler;
@@ -112,6 +114,8 @@ void rt_loop_detach_fd(struct rt_handler *handler)
     pthread_mutex_lock(&loop->registry_lock);
     lttng_ust_tracepoint(rt_loop, fd_detach, loop->id, handler->id, handler->fd);
     LIST_REMOVE(handler, link);
+    if (handler_can_poll(handler))
+        LIST_REMOVE(handler, pollable_link);
     LIST_INSERT_HEAD(error ? &loop->stuck : &loop->dead, handler, link);
     uint32_t dead_count = atomic_load_explicit(&loop->dead_count, memory_order_relaxed) + !error;
     atomic_store_explicit(&loop->dead_count, dead_count, memory_order_relaxed);
@@ -130,9 +134,9 @@ static void refresh_polled_locked(struct rt_loop *loop)
 {
     polling_forget_all(loop);
     struct rt_handler *handler;
-    LIST_FOREACH(handler, &loop->handlers, link)
+    LIST_FOREACH(handler, &loop->pollable, pollable_link)
     {
-        if (handler_can_poll(handler) && !atomic_load_explicit(&handler->detached, memory_order_relaxed))
+        if (!atomic_load_explicit(&handler->detached, memory_order_relaxed))
             polling_remember(handler);
     }
     loop->polled_generation = atomic_load_explicit(&loop->handler_generation, memory_order_relaxed);
@@ -163,7 +167,8 @@ void handler_reap(struct rt_loop *loop)
         return;
     assert(TAILQ_EMPTY(&loop->ready));
     pthread_mutex_lock(&loop->registry_lock);
-    refresh_polled_locked(loop);
+    if (atomic_load_explicit(&loop->handler_generation, memory_order_relaxed) != loop->polled_generation)
+        refresh_polled_locked(loop); /* one of the dead may be in it */
     free_all(&loop->dead);
     atomic_store_explicit(&loop->dead_count, 0, memory_order_relaxed);
     pthread_mutex_unlock(&loop->registry_lock);

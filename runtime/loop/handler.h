@@ -57,6 +57,7 @@ struct rt_handler {
 
     /* Under the registry lock. */
     LIST_ENTRY(rt_handler) link; /**< in loop->handlers; after the detach in loop->dead or loop->stuck */
+    LIST_ENTRY(rt_handler) pollable_link; /**< in loop->pollable, if it is */
 };
 
 LIST_HEAD(handler_list, rt_handler);

@@ -83,6 +83,7 @@ int rt_loop_create(const char *name, struct rt_loop **loop_out)
     TAILQ_INIT(&loop->polled);
     TAILQ_INIT(&loop->resting);
     LIST_INIT(&loop->handlers);
+    LIST_INIT(&loop->pollable);
     LIST_INIT(&loop->dead);
     LIST_INIT(&loop->stuck);
     bh_init(loop);

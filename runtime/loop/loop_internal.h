@@ -88,6 +88,7 @@ struct rt_loop {
     pthread_mutex_t registry_lock;
     pthread_cond_t callback_done; /**< a callback of a detached handler returned */
     struct handler_list handlers;
+    struct handler_list pollable; /**< those of them that can be polled */
     struct handler_list dead;  /**< detached, to be freed between passes */
     struct handler_list stuck; /**< the monitor may still report them */
 

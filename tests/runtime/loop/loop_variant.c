@@ -6,7 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rt/loop.h"
+#include "loop_variant.h"
+
+enum rt_loop_monitor variant_monitor(void)
+{
+    return strcmp(rt_loop_monitor_name(), "io_uring") == 0 ? RT_LOOP_MONITOR_IO_URING : RT_LOOP_MONITOR_EPOLL;
+}
 
 __attribute__((constructor)) static void choose_monitor(void)
 {

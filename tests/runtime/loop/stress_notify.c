@@ -17,6 +17,7 @@
 #include "rt/coroutine.h"
 #include "rt/iothread.h"
 #include "rt/loop.h"
+#include "loop_variant.h"
 #include "until.h"
 
 enum { THREADS_MAX = 4 };
@@ -130,7 +131,7 @@ static uint64_t run_against(enum rt_notify_policy notify, int thread_count, int6
                             int64_t duration_ns)
 {
     struct rt_iothread *io;
-    if (rt_loop_configure(&(struct rt_loop_policies){ .notify = notify }) < 0)
+    if (rt_loop_configure(&(struct rt_loop_policies){ .monitor = variant_monitor(), .notify = notify }) < 0)
         abort();
     if (rt_iothread_create("stress", poll_max_ns, &io) < 0)
         abort();
