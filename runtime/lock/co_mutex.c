@@ -52,8 +52,9 @@ bool rt_co_mutex_trylock(struct rt_co_mutex *mutex)
 
 __attribute__((noinline)) static void lock_contended_co(struct rt_co_mutex *mutex)
 {
-    struct rt_co_waiter waiter = { .co = rt_coroutine_self() };
-    int64_t begin_ns = rt_lock_waits(&mutex->info, rt_thread_self());
+    struct rt_thread *thread = rt_thread_self();
+    struct rt_co_waiter waiter = { .co = thread->current, .thread_id = thread->thread_id };
+    int64_t begin_ns = rt_lock_waits(&mutex->info, thread);
     bool held;
 
     pthread_mutex_lock(&mutex->guard);
@@ -98,8 +99,7 @@ void rt_co_mutex_unlock(struct rt_co_mutex *mutex)
         mutex->first = waiter->next;
         if (!mutex->first)
             mutex->last = &mutex->first;
-        /* It owns the lock from here on, though it runs later: nobody can overtake it. */
-        atomic_store_explicit(&mutex->info.owner_coroutine_id, rt_coroutine_id(next), memory_order_relaxed);
+        rt_lock_handed_over(&mutex->info, waiter);
     } else {
         /* ORDER co_mutex.handoff, unlock side, contended */
         atomic_store_explicit(&mutex->state, FREE, memory_order_release);

@@ -50,8 +50,7 @@ static struct rt_co_waiter *hand_over(struct rt_co_rwlock *lock, uint32_t reader
     while ((waiter = *end) && !writer && !(waiter->writes && readers > 0)) {
         if (waiter->writes) {
             writer = true;
-            /* It owns the lock from here on, though it runs later. */
-            atomic_store_explicit(&lock->info.owner_coroutine_id, rt_coroutine_id(waiter->co), memory_order_relaxed);
+            rt_lock_handed_over(&lock->info, waiter);
         } else if (readers++ == 0) {
             rt_lock_shared_begins(&lock->info);
         }
@@ -81,11 +80,12 @@ static void wake_chain(struct rt_co_waiter *chain)
     }
 }
 
-/* Somebody is in the way, or was a moment ago. Returns the state that it found, LINE if it stood in line. */
+/* Somebody is in the way, or was a moment ago. */
 __attribute__((noinline)) static void lock_contended_co(struct rt_co_rwlock *lock, bool writes)
 {
-    struct rt_co_waiter waiter = { .co = rt_coroutine_self(), .writes = writes };
-    int64_t begin_ns = rt_lock_waits(&lock->info, rt_thread_self());
+    struct rt_thread *thread = rt_thread_self();
+    struct rt_co_waiter waiter = { .co = thread->current, .thread_id = thread->thread_id, .writes = writes };
+    int64_t begin_ns = rt_lock_waits(&lock->info, thread);
     bool may_go, first = false;
     uint32_t old;
 

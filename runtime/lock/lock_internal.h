@@ -16,6 +16,7 @@ struct rt_thread;
 struct rt_co_waiter {
     struct rt_coroutine *co;
     struct rt_co_waiter *next;
+    int32_t thread_id; /**< locks: where it waits, and will go on */
     bool writes;    /**< reader/writer lock: what for */
     bool cancelled; /**< queue: why it was woken; written before the wake-up */
 };
@@ -41,6 +42,9 @@ void rt_lock_shared_begins(struct rt_lock_info *info);
 void rt_lock_shared_leaving(struct rt_lock_info *info, struct rt_thread *thread);
 /** The last reader is about to leave, and nobody can come meanwhile. */
 void rt_lock_shared_ends(struct rt_lock_info *info);
+
+/** @waiter owns it from here on, though it runs later: nobody can overtake it. */
+void rt_lock_handed_over(struct rt_lock_info *info, const struct rt_co_waiter *waiter);
 
 /** An acquisition finds it held: trace, count. Returns when the wait began; rt_lock_waited() ends it. */
 int64_t rt_lock_waits(struct rt_lock_info *info, struct rt_thread *thread);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "coroutine/thread.h"
+#include "rt/coroutine.h"
 #include "rt/loop.h"
 #include "tracepoints/lock.h"
 
@@ -141,6 +142,12 @@ void rt_lock_leaving(struct rt_lock_info *info, struct rt_thread *thread)
     store(info->owner_thread_id, 0);
     store(info->owner_coroutine_id, 0);
     lttng_ust_tracepoint(rt_lock, released, info->lock_id, thread->thread_id, thread->current->id);
+}
+
+void rt_lock_handed_over(struct rt_lock_info *info, const struct rt_co_waiter *waiter)
+{
+    store(info->owner_coroutine_id, rt_coroutine_id(waiter->co));
+    store(info->owner_thread_id, waiter->thread_id);
 }
 
 int64_t rt_lock_waits(struct rt_lock_info *info, struct rt_thread *thread)

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include <string.h>
+#include <unistd.h>
 
 #include "rt/coroutine.h"
 #include "rt/lock.h"
@@ -81,6 +82,9 @@ static void test_handed_over_in_order(void **state)
     for (int i = 0; i < 4; i++) {
         rt_coroutine_enter(cos[i]); /* unlocks and ends; the next is queued, not run */
         assert_int_equal(strlen(journal), i + 1);
+        /* Who waits now learns whom it waits for: not nobody. */
+        assert_int_equal(lock.info.owner_coroutine_id, i < 3 ? rt_coroutine_id(cos[i + 1]) : 0);
+        assert_int_equal(lock.info.owner_thread_id, i < 3 ? gettid() : 0);
         run_pending(*state);
     }
     assert_string_equal(journal, "abcd");
