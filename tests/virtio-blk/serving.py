@@ -1,6 +1,6 @@
 """vblkd as a process, and vblk-load against it, for the integration tests beside this file.
 
-Programs come from the environment, which the build sets: VBLKD, VBLK_LOAD.
+Programs come from the environment, which the build sets: VBLKD, VBLK_LOAD, VBLKSCOPE.
 """
 
 import json
@@ -120,6 +120,27 @@ class BackgroundLoad:
         return self
 
     def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+
+class Recorder:
+    """vblkscope record of a process that runs already."""
+
+    def __init__(self, output, pid, *options):
+        self.process = subprocess.Popen([os.environ["VBLKSCOPE"], "record", f"--output={output}", f"--pid={pid}", *options],
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def wait_until_recording(self):
+        line = self.process.stdout.readline()
+        assert "recording" in line, line
+
+    def finish(self):
+        out, _ = self.process.communicate(timeout=2 * DEADLINE_S)
+        assert self.process.returncode == 0, out
+
+    def kill(self):
         if self.process.poll() is None:
             self.process.kill()
         self.process.communicate()

@@ -1,11 +1,10 @@
 #!/bin/sh
-# Goal: what a real recording tells about start, stop, drains and a running device is true and in the order that the
-#       analyses rely on; see trace_order.py, which does the work.
+# Goal: what a real recording of a device tells is true; each SCRIPT beside this file says what it looks at.
 # Method: a session daemon of its own, in namespaces of its own.
-# If it fails: see trace_order.py.
-# usage: integration_trace.sh PYTHON
+# If it fails: see SCRIPT, which does the work.
+# usage: integration_trace.sh PYTHON SCRIPT
 set -eu
 here=$(dirname "$0")
 . "$here/../../tracepoints/private_lttng.sh"
 lttng-sessiond --daemonize --quiet || fail "the session daemon does not start"
-"$1" "$here/trace_order.py"
+"$1" "$here/$2"

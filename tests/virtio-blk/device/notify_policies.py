@@ -5,7 +5,7 @@ Method: two IOThreads that poll, and requests of both behind one coroutine mutex
 all the time; recorded and analysed, once with each policy. If it fails: the old way is not what it was, the new one
 writes to loops that poll, or the checks are blind, or see faults in per-handler polling windows.
 
-Run by integration_notify.sh. Programs: $VBLKD, $VBLK_LOAD, $VBLKSCOPE.
+Run by integration_trace.sh. Programs: $VBLKD, $VBLK_LOAD, $VBLKSCOPE.
 """
 
 import json

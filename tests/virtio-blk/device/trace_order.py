@@ -13,10 +13,11 @@ import pathlib
 import socket
 import struct
 import subprocess
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from serving import DEADLINE_S, BackgroundLoad, Server, load, main, wait_for  # noqa: E402
+from serving import DEADLINE_S, BackgroundLoad, Recorder, Server, load, main, wait_for  # noqa: E402
 
 try:
     import bt2
@@ -39,23 +40,6 @@ def read_trace(path):
                 fields[name] = str(value) if isinstance(value, bt2._StringFieldConst) else int(value)
             events.append((event.name, fields))
     return events
-
-
-class Recorder:
-    """vblkscope record of a process that runs already."""
-
-    def __init__(self, output, pid, *options):
-        self.process = subprocess.Popen([os.environ["VBLKSCOPE"], "record", f"--output={output}", f"--pid={pid}", *options],
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-    def finish(self):
-        out, _ = self.process.communicate(timeout=2 * DEADLINE_S)
-        assert self.process.returncode == 0, out
-
-    def kill(self):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.communicate()
 
 
 def record(directory, use, *options, before=None):
