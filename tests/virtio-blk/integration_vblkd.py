@@ -17,7 +17,8 @@ import socket
 import subprocess
 import time
 
-from serving import (DEADLINE_S, BackgroundLoad, Server, is_listening, load, make_image, refused, thread_seconds, wait_for)
+from serving import (DEADLINE_S, BackgroundLoad, Server, eventfd_count, is_listening, load, make_image, refused,
+                     thread_seconds, wait_for)
 
 SIZE = 16 << 20
 
@@ -288,19 +289,16 @@ def used_by_main(server):
     return thread_seconds(server.process.pid)["main"]
 
 
-def eventfds(server):
-    return sum("eventfd" in os.readlink(entry.path) for entry in os.scandir(f"/proc/{server.process.pid}/fd"))
-
-
 def a_stop_leaves_no_loop_spinning(directory):
     """With the fault it does: the front end holds the eventfd of a stopped ring, and the main thread never sleeps."""
     stopped_rings = 2 * 2  # each keeps its descriptors for interrupts and errors; that for kicks is closed
     for fault in ([], ["--fault=started-before-attach"]):
         with Server(directory, f"--socket-path={directory}/socket", "--blk-file=null:1G", "--num-queues=2", "--iothreads=2",
                     *fault) as server:
-            idle = eventfds(server)
+            idle = eventfd_count(server.process.pid)
             with BackgroundLoad(server.socket_path, "--queues=2", "--number-ios=1000", "--hold=60") as front_end:
-                wait_for(lambda: used_by_main(server) > 0.3 if fault else eventfds(server) == idle + stopped_rings, DEADLINE_S,
+                wait_for(lambda: used_by_main(server) > 0.3 if fault else
+                         eventfd_count(server.process.pid) == idle + stopped_rings, DEADLINE_S,
                          "the main thread spins" if fault else "the rings are stopped")
                 used, begin = used_by_main(server), time.monotonic()
                 if fault:

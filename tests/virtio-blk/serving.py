@@ -160,6 +160,16 @@ def thread_seconds(pid):
     return result
 
 
+def eventfd_count(pid):
+    count = 0
+    for entry in os.scandir(f"/proc/{pid}/fd"):
+        try:
+            count += "eventfd" in os.readlink(entry.path)
+        except FileNotFoundError:
+            pass  # closed meanwhile
+    return count
+
+
 def make_image(path, size_bytes):
     with open(path, "wb") as image:
         image.truncate(size_bytes)
