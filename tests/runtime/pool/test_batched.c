@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include <dlfcn.h>
 #include <pthread.h>
 
 #include "lives.h"
@@ -59,6 +60,61 @@ static void in_child_around_a_batch(void *opaque)
 static void test_edge_of_a_batch_does_not_thrash(void **state)
 {
     assert_int_equal(run_in_child(in_child_around_a_batch, NULL), 0);
+}
+
+#if !STACKS_ARE_DEAR /* ThreadSanitizer has one of its own */
+static uint64_t locks_taken;
+
+int pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+    static int (*lock)(pthread_mutex_t *mutex);
+
+    if (!lock)
+        *(void **)&lock = dlsym(RTLD_NEXT, "pthread_mutex_lock");
+    locks_taken++;
+    return lock(mutex);
+}
+#else
+static uint64_t locks_taken;
+#endif
+
+static void in_child_locks(void *opaque)
+{
+    const int rounds = 200, depth = 3 * BATCH;
+    struct rt_pool_thread_stats before, after;
+    uint64_t locks;
+
+    rt_pool_inc_max(BATCH);
+    make_lives(lives, depth);
+    end_lives(lives, depth);
+
+    /* Within the local batches: none. */
+    locks = locks_taken;
+    CHILD_CHECK(locks > 0);
+    for (int round = 0; round < rounds; round++) {
+        make_lives(lives, BATCH);
+        end_lives(lives, BATCH);
+    }
+    CHILD_CHECK(locks_taken == locks);
+
+    /* Beyond them: one for a batch that moves, and nothing is made. */
+    before = thread_stats();
+    locks = locks_taken;
+    for (int round = 0; round < rounds; round++) {
+        make_lives(lives, depth);
+        end_lives(lives, depth);
+    }
+    locks = locks_taken - locks;
+    after = thread_stats();
+    CHILD_CHECK(after.misses == before.misses && after.overflows == before.overflows);
+    CHILD_CHECK(after.donations > before.donations && after.refills > before.refills);
+    CHILD_CHECK(locks == after.donations - before.donations + after.refills - before.refills);
+    CHILD_CHECK(locks <= (uint64_t)rounds * 2 * ((unsigned)depth / BATCH));
+}
+
+static void test_lock_is_taken_once_a_batch(void **state)
+{
+    assert_int_equal(run_in_child(in_child_locks, NULL), 0);
 }
 
 static void in_child_overflow(void *opaque)
@@ -204,6 +260,7 @@ int main(void)
     const struct CMUnitTest one_thread[] = {
         cmocka_unit_test(test_steady_depth_makes_nothing_new),
         cmocka_unit_test(test_edge_of_a_batch_does_not_thrash),
+        cmocka_unit_test(test_lock_is_taken_once_a_batch),
         cmocka_unit_test(test_global_maximum_frees_the_rest),
         cmocka_unit_test(test_maximum_follows_devices),
         cmocka_unit_test(test_hard_maximum_holds_whatever_devices_ask),

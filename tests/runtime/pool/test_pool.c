@@ -172,7 +172,7 @@ static void test_made_here_ended_there_is_counted(void **state)
     with_each_policy(in_child_handover);
 }
 
-#define LEAVING_ROUNDS (STACKS_ARE_DEAR ? 50 : 200)
+#define LEAVING_ROUNDS 50
 
 static void *make_and_leave(void *opaque)
 {
