@@ -322,9 +322,9 @@ static struct bench_row *row_of(struct bench_group *group, unsigned loops, const
 static void measure_requests(unsigned loops, struct bench_group *const *groups)
 {
     static const int compared[GROUPS][2] = { { COROUTINE, THREAD }, { COROUTINE, SHARDED }, { THREAD, SHARDED } };
-    struct subject subjects[POLICIES] = { [COROUTINE] = { .policy = &vblk_request_lock_coroutine },
-                                          [THREAD] = { .policy = &vblk_request_lock_thread },
-                                          [SHARDED] = { .policy = &vblk_request_lock_sharded } };
+    struct subject subjects[POLICIES] = { [COROUTINE] = { .policy = vblk_request_lock_find("coroutine") },
+                                          [THREAD] = { .policy = vblk_request_lock_find("thread") },
+                                          [SHARDED] = { .policy = vblk_request_lock_find("sharded") } };
     struct bench_subject samples[POLICIES];
     unsigned rounds = bench_pairs(bench, 7);
 

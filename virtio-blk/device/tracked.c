@@ -18,14 +18,21 @@ void vblk_tracked_init(struct vblk_tracked_disk *disk, const struct vblk_request
 {
     *disk = (struct vblk_tracked_disk){ .policy = policy, .list_count = policy->list_per_queue ? queue_count : 1 };
     disk->lists = g_aligned_alloc0(disk->list_count, sizeof(disk->lists[0]), _Alignof(struct vblk_tracked_list));
+    for (unsigned i = 0; i < disk->list_count; i++)
+        policy->kind->init(&disk->lists[i].lock, VBLK_TRACKED_LOCK_CLASS);
+    disk->wait_lock = policy->list_per_queue ? &disk->own_wait_lock : &disk->lists[0].lock;
+    if (policy->list_per_queue)
+        policy->kind->init(&disk->own_wait_lock, "blk-tracked-wait");
     rt_co_queue_init(&disk->waiting);
     rt_co_queue_init(&disk->flush_queue);
-    policy->init(disk);
 }
 
 void vblk_tracked_deinit(struct vblk_tracked_disk *disk)
 {
-    disk->policy->deinit(disk);
+    for (unsigned i = 0; i < disk->list_count; i++)
+        disk->policy->kind->deinit(&disk->lists[i].lock);
+    if (disk->policy->list_per_queue)
+        disk->policy->kind->deinit(&disk->own_wait_lock);
     g_aligned_free(disk->lists);
 }
 
@@ -50,17 +57,17 @@ static void remove_locked(struct vblk_tracked *tracked)
         tracked->next->at = tracked->at;
 }
 
-/* A list's lock for whoever holds the one to wait under, which may be the same. */
+/* A list's lock for whoever holds wait_lock, which may be the same. */
 static void lock_list_in_wait_co(const struct vblk_request_lock *policy, struct vblk_tracked_list *list)
 {
     if (policy->list_per_queue)
-        policy->lock_list_co(list);
+        policy->kind->lock_co(&list->lock);
 }
 
 static void unlock_list_in_wait(const struct vblk_request_lock *policy, struct vblk_tracked_list *list)
 {
     if (policy->list_per_queue)
-        policy->unlock_list(list);
+        policy->kind->unlock(&list->lock);
 }
 
 static bool overlaps(const struct vblk_tracked *a, const struct vblk_tracked *b)
@@ -77,7 +84,7 @@ static bool waits_for(const struct vblk_tracked *tracked, const struct vblk_trac
     return !other->serialising || !tracked->serialising || (other->ticket != 0 && other->ticket < tracked->ticket);
 }
 
-/* The id of a request that @tracked has to wait for, or 0. The lock to wait under is held, as in what follows. */
+/* The id of a request that @tracked has to wait for, or 0. wait_lock is held. */
 static uint64_t find_blocking_co(struct vblk_tracked_disk *disk, const struct vblk_tracked *tracked)
 {
     uint64_t id = 0;
@@ -100,10 +107,11 @@ static void wait_for_overlaps_co(struct vblk_tracked_disk *disk, struct vblk_tra
                                  struct vblk_tracked *tracked)
 {
     const struct vblk_request_lock *policy = disk->policy;
+    const struct vblk_lock_kind *kind = policy->kind;
     uint64_t blocking;
     bool inserted = true, seen = true;
 
-    policy->lock_waits_co(disk);
+    kind->lock_co(disk->wait_lock);
     atomic_fetch_add_explicit(&disk->waiting_count, 1, memory_order_relaxed); /* ORDER tracked.overlap */
     if (tracked->serialising)
         tracked->ticket = ++disk->last_ticket;
@@ -129,42 +137,43 @@ static void wait_for_overlaps_co(struct vblk_tracked_disk *disk, struct vblk_tra
                 rt_co_queue_wake_all(&disk->waiting);
             seen = false;
         }
-        policy->wait_co(disk, &disk->waiting);
+        kind->wait_co(disk->wait_lock, &disk->waiting);
     }
     atomic_fetch_sub_explicit(&disk->waiting_count, 1, memory_order_relaxed);
-    policy->unlock_waits(disk);
+    kind->unlock(disk->wait_lock);
 }
 
 void vblk_tracked_begin_co(struct vblk_tracked_disk *disk, unsigned queue_index, struct vblk_tracked *tracked)
 {
+    const struct vblk_lock_kind *kind = disk->policy->kind;
     struct vblk_tracked_list *list = list_of(disk, queue_index);
 
     if (tracked->serialising)
         atomic_fetch_add_explicit(&disk->serialising_count, 1, memory_order_relaxed); /* ORDER tracked.overlap */
-    disk->policy->lock_list_co(list);
+    kind->lock_co(&list->lock);
     insert_locked(list, tracked);
-    disk->policy->unlock_list(list);
+    kind->unlock(&list->lock);
     if (atomic_load_explicit(&disk->serialising_count, memory_order_relaxed) > 0) /* ORDER tracked.overlap */
         wait_for_overlaps_co(disk, list, tracked);
 }
 
 void vblk_tracked_end_co(struct vblk_tracked_disk *disk, unsigned queue_index, struct vblk_tracked *tracked, bool wrote)
 {
-    const struct vblk_request_lock *policy = disk->policy;
+    const struct vblk_lock_kind *kind = disk->policy->kind;
     struct vblk_tracked_list *list = list_of(disk, queue_index);
 
-    policy->lock_list_co(list);
+    kind->lock_co(&list->lock);
     remove_locked(tracked);
     if (wrote)
         atomic_store_explicit(&list->writes_done, atomic_load_explicit(&list->writes_done, memory_order_relaxed) + 1,
                               memory_order_release);
-    policy->unlock_list(list);
+    kind->unlock(&list->lock);
     if (tracked->serialising)
         atomic_fetch_sub_explicit(&disk->serialising_count, 1, memory_order_relaxed);
     if (atomic_load_explicit(&disk->waiting_count, memory_order_relaxed) > 0) { /* ORDER tracked.overlap */
-        policy->lock_waits_co(disk);
+        kind->lock_co(disk->wait_lock);
         rt_co_queue_wake_all(&disk->waiting);
-        policy->unlock_waits(disk);
+        kind->unlock(disk->wait_lock);
     }
 }
 
@@ -180,25 +189,25 @@ static uint64_t write_generation(struct vblk_tracked_disk *disk)
 
 int vblk_tracked_flush_co(struct vblk_tracked_disk *disk, int (*flush_co)(void *opaque), void *opaque)
 {
-    const struct vblk_request_lock *policy = disk->policy;
+    const struct vblk_lock_kind *kind = disk->policy->kind;
     uint64_t generation;
     int result = 0;
 
-    policy->lock_waits_co(disk);
+    kind->lock_co(disk->wait_lock);
     generation = write_generation(disk);
     while (disk->flush_active && disk->flushed_generation < generation)
-        policy->wait_co(disk, &disk->flush_queue);
+        kind->wait_co(disk->wait_lock, &disk->flush_queue);
     if (disk->flushed_generation < generation) {
         disk->flush_active = true;
-        policy->unlock_waits(disk);
+        kind->unlock(disk->wait_lock);
         result = flush_co(opaque);
-        policy->lock_waits_co(disk);
+        kind->lock_co(disk->wait_lock);
         disk->flush_active = false;
         if (result == 0 && disk->flushed_generation < generation)
             disk->flushed_generation = generation;
         /* All: those whose writes this one covered return, the first of the others goes on. */
         rt_co_queue_wake_all(&disk->flush_queue);
     }
-    policy->unlock_waits(disk);
+    kind->unlock(disk->wait_lock);
     return result;
 }

@@ -27,16 +27,13 @@ struct vblk_tracked {
     uint64_t offset_bytes, size_bytes; /**< of what it touches, widened for a read-modify-write */
     bool write;
     bool serialising;
-    uint64_t ticket;                   /**< serialising ones: their order, under the lock to wait under; 0 until they have it */
+    uint64_t ticket;                   /**< serialising ones: their order, under wait_lock; 0 until they have it */
     struct vblk_tracked *next, **at;   /**< in its list, under that one's lock */
 };
 
 struct vblk_tracked_list {
     /* Two lists share no cache line: their loops would fight for it without ever taking each other's lock. */
-    _Alignas(64) union {
-        struct rt_mutex thread;
-        struct rt_co_mutex coroutine;
-    } lock;                       /**< which one, the policy knows */
+    _Alignas(64) union vblk_lock lock;
     struct vblk_tracked *first;
     _Atomic uint64_t writes_done; /**< written under the lock; summed by flushes */
 };
@@ -45,11 +42,12 @@ struct vblk_tracked_disk {
     const struct vblk_request_lock *policy;
     struct vblk_tracked_list *lists;
     unsigned list_count;
+    union vblk_lock *wait_lock;     /**< the first list's, or the next member */
+    union vblk_lock own_wait_lock;
     _Atomic uint32_t serialising_count;
     _Atomic uint32_t waiting_count;
 
-    /* Under policy->lock_waits_co(). */
-    struct rt_mutex wait_lock;      /**< that lock, if it is not a list's */
+    /* Under wait_lock. */
     struct rt_co_queue waiting;     /**< for a request to end */
     uint64_t last_ticket;
     struct rt_co_queue flush_queue; /**< for the active flush */

@@ -13,31 +13,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "journal.h"
 #include "rt/coroutine.h"
 #include "rt/lock.h"
-#include "rt/loop.h"
 
 static struct rt_co_mutex lock;
-static char journal[64];
 static int inside;
-
-static void note(char letter)
-{
-    size_t length = strlen(journal);
-
-    assert_true(length + 1 < sizeof(journal));
-    journal[length] = letter;
-    journal[length + 1] = 0;
-}
 
 static int begin(void **state)
 {
-    struct rt_loop *loop;
-
-    assert_int_equal(rt_loop_create("test", &loop), 0);
-    rt_loop_bind(loop);
-    *state = loop;
-    journal[0] = 0;
+    *state = journal_begin();
     rt_co_mutex_init(&lock, "test");
     return 0;
 }
@@ -47,12 +32,6 @@ static int finish(void **state)
     rt_co_mutex_deinit(&lock);
     rt_loop_destroy(*state);
     return 0;
-}
-
-static void run_pending(struct rt_loop *loop)
-{
-    while (rt_loop_pass(loop, false))
-        ;
 }
 
 static void hold_over_yield(void *opaque)

@@ -14,32 +14,17 @@
 #include <errno.h>
 #include <string.h>
 
+#include "journal.h"
 #include "rt/coroutine.h"
 #include "rt/lock.h"
-#include "rt/loop.h"
 
 static struct rt_mutex mutex;
 static struct rt_co_mutex co_mutex;
 static struct rt_co_queue queue;
-static char journal[64];
-
-static void note(char letter)
-{
-    size_t length = strlen(journal);
-
-    assert_true(length + 1 < sizeof(journal));
-    journal[length] = letter;
-    journal[length + 1] = 0;
-}
 
 static int begin(void **state)
 {
-    struct rt_loop *loop;
-
-    assert_int_equal(rt_loop_create("test", &loop), 0);
-    rt_loop_bind(loop);
-    *state = loop;
-    journal[0] = 0;
+    *state = journal_begin();
     rt_mutex_init(&mutex, "test-thread");
     rt_co_mutex_init(&co_mutex, "test-coroutine");
     rt_co_queue_init(&queue);
@@ -53,12 +38,6 @@ static int finish(void **state)
     rt_co_mutex_deinit(&co_mutex);
     rt_loop_destroy(*state);
     return 0;
-}
-
-static void run_pending(struct rt_loop *loop)
-{
-    while (rt_loop_pass(loop, false))
-        ;
 }
 
 static void wait_with_mutex(void *opaque)

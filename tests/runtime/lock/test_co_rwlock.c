@@ -14,32 +14,17 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "journal.h"
 #include "rt/coroutine.h"
 #include "rt/lock.h"
-#include "rt/loop.h"
 
 static struct rt_co_rwlock lock;
 static struct rt_coroutine *coroutines[128]; /* by letter */
-static char journal[64];
 static int readers, writers;
-
-static void note(char letter)
-{
-    size_t length = strlen(journal);
-
-    assert_true(length + 1 < sizeof(journal));
-    journal[length] = letter;
-    journal[length + 1] = 0;
-}
 
 static int begin(void **state)
 {
-    struct rt_loop *loop;
-
-    assert_int_equal(rt_loop_create("test", &loop), 0);
-    rt_loop_bind(loop);
-    *state = loop;
-    journal[0] = 0;
+    *state = journal_begin();
     readers = writers = 0;
     rt_co_rwlock_init(&lock, "test");
     return 0;
@@ -52,12 +37,6 @@ static int finish(void **state)
     rt_co_rwlock_deinit(&lock);
     rt_loop_destroy(*state);
     return 0;
-}
-
-static void run_pending(struct rt_loop *loop)
-{
-    while (rt_loop_pass(loop, false))
-        ;
 }
 
 static void hold_over_yield(void *opaque)
