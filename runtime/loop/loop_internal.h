@@ -94,7 +94,7 @@ struct rt_loop {
 
     /* Under timer_lock; next_deadline_ns is also read without. */
     pthread_mutex_t timer_lock;
-    struct rt_timer **timer_heap;
+    struct timer_slot *timer_heap;
     uint32_t timer_count, timer_capacity, timer_created;
     uint64_t timer_sequence;
     TAILQ_HEAD(, rt_timer) timers_expired;
