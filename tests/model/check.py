@@ -3,7 +3,7 @@
 
 Method: SPIN searches all states of a Promela model. The comment at the top of a model says what is to be checked:
 
-  PROOF   NAME DEFINE... MEMORY...                       holds, and every statement is reached
+  PROOF   NAME DEFINE... MEMORY...                       holds; together the proofs reach every line
   MUTANT  DEFINE of PROOF: PROPERTY in MEMORY... [; holds in MEMORY...]
                                                          the same with one thing taken away: PROPERTY is violated
                                                          (a variable in an assertion, `deadlock`, or `cycle`)
@@ -41,8 +41,9 @@ CUT_SHORT = ("max search depth too small", "Search not completed", "out of memor
 
 
 class Check:
-    def __init__(self, name, defines, memory, violated=None):
+    def __init__(self, name, defines, memory, violated=None, is_proof=False):
         self.name, self.defines, self.memory, self.violated = name, defines, memory, violated
+        self.is_proof = is_proof
 
     def __str__(self):
         return f"{self.name:<26} {self.memory:<4}"
@@ -54,7 +55,7 @@ def read_checks(model):
     checks, defines_of = [], {}
     for name, words in PROOF.findall(text):
         defines_of[name] = [word for word in words.split() if word not in MEMORIES]
-        checks += [Check(name, defines_of[name], word) for word in words.split() if word in MEMORIES]
+        checks += [Check(name, defines_of[name], word, is_proof=True) for word in words.split() if word in MEMORIES]
     for name, proof, violated, fails, holds in MUTANT.findall(text):
         if proof not in defines_of:
             sys.exit(f"{model.name}: {name} is a mutant of {proof}, which is no proof")
@@ -98,10 +99,29 @@ def search(model, check, directory, shortest=False):
     return output
 
 
-def unreached(report):
-    """Statements that no run reaches."""
-    return [line.strip() for line in re.findall(r"^\t(\S+\.pml:\d+, state \d+, .*)$", report, re.M)
-            if not line.endswith('"-end-"')]
+def reach(report, table):
+    """({lines of the model's sources that some run reaches}, {lines that none reaches}).
+
+    A line may stand for several statements, since inlines are expanded: reached at one place is reached.
+    @table is what `pan -d` says: every state of every process.
+    """
+    missed, process = set(), None
+    for line in report.splitlines():
+        if match := re.match(r"unreached in (?:proctype |claim )?(\S+)", line):
+            process = match.group(1)
+        elif match := re.match(r"\t\S+\.pml:\d+, state (\d+), ", line):
+            missed.add((process, int(match.group(1))))
+    reached, all_lines, process = set(), set(), None
+    for line in table.splitlines():
+        if match := re.match(r"(?:proctype |claim )?(\S+)$", line):
+            process = match.group(1)
+        elif match := re.match(r"\tstate +(\d+) .*\] (\S+\.pml:\d+) => (.*)$", line):
+            if match.group(3) == "-end-":
+                continue
+            all_lines.add(match.group(2))
+            if (process, int(match.group(1))) not in missed:
+                reached.add(match.group(2))
+    return reached, all_lines - reached
 
 
 def violated_by(report):
@@ -139,18 +159,16 @@ def judge(check, report):
 
 
 def perform(model, check):
+    """(whether it is as said, one line, lines reached, lines not reached)."""
     with tempfile.TemporaryDirectory(prefix="model-") as directory:
         try:
             report = search(model, check, directory)
+            good, line = judge(check, report)
+            if not good or not check.is_proof or "LIVENESS" in check.defines:
+                return good, line, set(), set()
+            return good, line, *reach(report, run(directory, "./pan", "-d")[1])
         except (RuntimeError, subprocess.TimeoutExpired) as error:
-            return False, str(error)
-        good, line = judge(check, report)
-        is_proof = check.name in [name for name, _ in PROOF.findall(model.read_text(encoding="utf-8"))]
-        # A loop that polls for ever has much that it never comes to.
-        missing = unreached(report) if good and is_proof and "LIVENESS" not in check.defines else []
-        if missing:
-            return False, "\n    ".join(["statements that nothing reaches:", *missing])
-        return good, line
+            return False, str(error), set(), set()
 
 
 def show(model, checks, name):
@@ -197,14 +215,20 @@ def main():
     if action == "--show":
         show(model, checks, name)
         return 0
-    failed = 0
+    failed, reached, missed = 0, set(), set()
     # Two at a time: each may take some hundred MiB.
     with ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as workers:
-        for check, (good, line) in zip(checks, workers.map(lambda check: perform(model, check), checks)):
+        for check, result in zip(checks, workers.map(lambda check: perform(model, check), checks)):
+            good, line, reaches, misses = result
             print(f"{'ok  ' if good else 'FAIL'} {check} {line}", flush=True)
             failed += not good
-    print(f"{len(checks)} checks, {failed} failed")
-    return 1 if failed or not checks else 0
+            reached |= reaches
+            missed |= misses
+    for line in sorted(missed - reached):
+        print(f"FAIL {line}: no proof reaches it")
+        failed += 1
+    print(f"{len(checks)} checks, {len(reached)} lines of models reached, {failed} failed")
+    return 1 if failed or not reached else 0
 
 
 sys.exit(main())

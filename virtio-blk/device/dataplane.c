@@ -5,8 +5,20 @@
  * Start: every ring that is ready is collected, its notifiers are committed in one transaction, the disk moves to
  * the IOThreads (which drains) with the started flag clear, so that the drain's callbacks leave the notifiers alone,
  * each notifier is kicked once for requests that are in the ring already, the flag is set, and the notifiers are
- * attached by their loops' own threads. Stop: detached by their loops' threads, released in one transaction, closed,
- * the flag cleared *before* the drain, the disk moved back, a last interrupt.
+ * attached by their loops' own threads. Stop: the flag cleared, detached by their loops' threads, released in one
+ * transaction, closed, then drained and the disk moved back, a last interrupt.
+ *
+ * A drain may come from any coroutine of the main loop, also between two steps of a start or a stop, and drains nest.
+ *
+ * ORDER dataplane.started: the flag says that a drain's end may attach; nothing is watched when it is closed.
+ *   start:  prepare the rings with the flag clear, then set it [S2]; attach each ring in its loop unless drained [S3]
+ *   stop:   clear it [S1] before the first detach; the same when a start fails
+ *   drain:  depth + 1 [D1]; detach in each ring's loop, behind an attach that is on its way there [D2]; wait for
+ *           requests [D3]; when the outermost one ends and the flag is set: kick and attach [D4]
+ *   Which rings: a ring runs only while it may be attached, so one that joins or leaves alone is like a device of one.
+ * If weaker: a loop watches a descriptor that is closed, or is not its own, and is at 100 %; or a request is taken
+ * while the disk is drained.
+ * Test: tests/model/dataplane.pml.
  *
  * Everything runs in the session's coroutine, which goes to the loop in whose thread something has to be done
  * (rt_coroutine_move) and comes back: nobody blocks a thread to wait for another.
@@ -41,14 +53,14 @@ static bool is_faulty(const struct vblk_device *device)
 
 static void set_started(struct vblk_device *device, bool started)
 {
-    /* ORDER dataplane.started: set after everything that a queue's loop needs is in place; paired with the acquire
-     * of vblk_dataplane_drain_begin_co() and _end(), and with `accepting` in the loops. */
+    /* ORDER dataplane.started [S1 S2]: set after everything that a queue's loop needs is in place; paired with the
+     * acquire of vblk_dataplane_drain_end(), and with `accepting` in the loops. */
     atomic_store_explicit(&device->started, started, memory_order_release);
 }
 
 static bool is_started(const struct vblk_device *device)
 {
-    return atomic_load_explicit(&device->started, memory_order_acquire); /* ORDER dataplane.started */
+    return atomic_load_explicit(&device->started, memory_order_acquire); /* ORDER dataplane.started [D4] */
 }
 
 static uint32_t total_in_flight(const struct vblk_device *device)
@@ -142,20 +154,19 @@ void vblk_dataplane_drain_begin_co(struct vblk_device *device)
     uint32_t depth = atomic_load_explicit(&device->drain_depth, memory_order_relaxed) + 1;
 
     pthread_mutex_lock(&device->ring_lock);
-    atomic_store_explicit(&device->drain_depth, depth, memory_order_relaxed);
+    atomic_store_explicit(&device->drain_depth, depth, memory_order_relaxed); /* ORDER dataplane.started [D1] */
     lttng_ust_tracepoint(vblk_dataplane, drain_begin, device->device_id, depth, total_in_flight(device),
                          get_state(device));
     pthread_mutex_unlock(&device->ring_lock);
-    if (depth == 1 && is_started(device))
-        for (unsigned i = 0; i < device->queue_count; i++)
-            vblk_notifier_detach(&device->queues[i]);
     for (unsigned i = 0; i < device->queue_count; i++) {
         struct vblk_queue *queue = &device->queues[i];
 
         if (!queue->bh)
             continue;
         rt_coroutine_move(queue->home);
-        vblk_queue_drain_co(queue);
+        /* ORDER dataplane.started [D2]: whatever the flag says, since a stop may have cleared it and not be here yet. */
+        vblk_notifier_detach(queue);
+        vblk_queue_drain_co(queue); /* ORDER dataplane.started [D3] */
     }
     rt_coroutine_move(device->main_loop);
 }
@@ -169,10 +180,10 @@ void vblk_dataplane_drain_end(struct vblk_device *device)
             struct vblk_queue *queue = &device->queues[i];
             int error;
 
-            if (!queue->assigned || !queue->vq || queue->handler)
+            if (!queue->running || !queue->vq || queue->handler)
                 continue;
-            if (get_state(device) != VBLK_STARTED) {
-                vblk_fault_attach_again(queue); /* only a fault gets here */
+            if (is_faulty(device) && get_state(device) != VBLK_STARTED) {
+                vblk_fault_attach_again(queue);
                 continue;
             }
             vblk_notifier_kick(queue);
@@ -293,7 +304,7 @@ static int attach_co(struct vblk_queue *queue)
 {
     int error = 0;
 
-    /* Drained just now: the drain's end attaches. */
+    /* ORDER dataplane.started [S3]: drained just now: the drain's end attaches. */
     if (atomic_load_explicit(&queue->device->drain_depth, memory_order_relaxed) == 0) {
         rt_coroutine_move(queue->home);
         error = vblk_notifier_attach(queue);
@@ -350,12 +361,12 @@ int vblk_dataplane_add_ring_co(struct vblk_queue *queue)
     struct vblk_device *device = queue->device;
     int error;
 
-    queue->running = true;
     vblk_notifier_commit(device, 1, true);
     error = prepare_co(queue);
     if (error == 0) {
         change_loop(queue, queue->home);
         vblk_notifier_kick(queue);
+        queue->running = true; /* not before: a drain's end would attach it to the main loop */
         error = attach_co(queue);
     }
     if (error < 0) {
@@ -378,13 +389,13 @@ void vblk_dataplane_stop_co(struct vblk_device *device)
     if (get_state(device) != VBLK_STARTED)
         return;
     set_state(device, VBLK_STOPPING);
+    if (!faulty)
+        set_started(device, false); /* before the first detach: else a drain that ends meanwhile attaches again */
     for (unsigned i = 0; i < device->queue_count; i++)
         if (device->queues[i].running)
             quiesce_co(&device->queues[i]);
-    if (!faulty) {
+    if (!faulty)
         release_all(device, false);
-        set_started(device, false);
-    }
 
     vblk_dataplane_drain_begin_co(device);
     for (unsigned i = 0; i < device->queue_count; i++) {
@@ -422,6 +433,7 @@ void vblk_dataplane_stop_ring_co(struct vblk_queue *queue)
         return;
     }
     if (queue->running) {
+        queue->running = false; /* from here on no drain attaches it */
         quiesce_co(queue);
         vblk_notifier_release(queue);
         vblk_notifier_commit(device, 1, false);

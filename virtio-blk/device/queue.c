@@ -333,8 +333,12 @@ void vblk_queue_complete(struct vblk_request *request, uint8_t status, uint32_t 
 void vblk_queue_drain_co(struct vblk_queue *queue)
 {
     if (atomic_load_explicit(&queue->in_flight, memory_order_relaxed) > 0) {
+        struct rt_coroutine *earlier = queue->drain_waiter; /* another drain: we wake it in turn */
+
         queue->drain_waiter = rt_coroutine_self();
         rt_coroutine_yield();
+        if (earlier)
+            rt_coroutine_wake(earlier);
     }
     vblk_queue_interrupt(queue);
 }

@@ -1,0 +1,554 @@
+/*
+ * Who watches the host notifiers of a device's rings while it starts, stops and is drained:
+ * virtio-blk/device/dataplane.c and notifier.c.
+ *
+ * Two threads, each with a loop: the main one, where the session's coroutine and others live, and the home of the
+ * rings. A coroutine goes over and back (rt_coroutine_move) through the list of the loop that it goes to; a loop runs
+ * one thing at a time. The session starts the device, which may fail anywhere, stops a ring and adds it again, and stops the
+ * device. Meanwhile other coroutines of the main loop drain it, nested, whenever they get their turn; the guest puts
+ * requests into the rings and kicks; requests end when they like.
+ * Left out: memory order, as all of it goes through the loops' lists and the lock of the rings; what is in a request;
+ * suppressed notifications.
+ *
+ * What is asserted
+ *   unwatched  a descriptor that is closed is in no loop
+ *   single     a descriptor is put into the ring's home loop, and only once
+ *   drained    from the begin of a drain to its end no ring is watched, and no request is taken or under way
+ *   clear      the flag is clear after a stop and after a start that failed
+ *   seen       when nothing more happens, a device that is started has taken every request, and one that is stopped
+ *              has nothing in a loop
+ *   deadlock   (SPIN's own) a drain never ends
+ *
+ * PROOF one_ring    RINGS=1 DRAINERS=2 NESTED         SC
+ * PROOF two_rings   RINGS=2 DRAINERS=1 RESTARTS_RING  SC
+ *
+ * The order of the past, in start and in stop.
+ * MUTANT STARTED_BEFORE_ATTACH of one_ring: single in SC
+ * MUTANT STOPPED_AFTER_DRAIN of one_ring: single in SC
+ *
+ * MUTANT FLAG_AFTER_DETACH of one_ring: unwatched in SC
+ * MUTANT FAILED_START_SETS_FLAG of one_ring: clear in SC
+ * MUTANT FAILED_START_KEEPS_FLAG of one_ring: unwatched in SC
+ * MUTANT CLOSE_BEFORE_DETACH of one_ring: unwatched in SC
+ * MUTANT NO_KICK_AT_START of one_ring: seen in SC
+ * MUTANT NO_KICK_AFTER_DRAIN of one_ring: seen in SC
+ * MUTANT DRAIN_DETACHES_IN_MAIN of one_ring: drained in SC
+ * MUTANT DRAIN_OF_STARTED_ONLY of one_ring: drained in SC
+ * MUTANT ATTACH_WHILE_DRAINED of one_ring: drained in SC
+ * MUTANT WAITER_OVERWRITTEN of one_ring: deadlock in SC
+ * MUTANT NESTED_END_ATTACHES of one_ring: drained in SC
+ * MUTANT RING_RUNS_EARLY of two_rings: single in SC
+ * MUTANT RING_RUNS_LATE of two_rings: unwatched in SC
+ */
+#define COROUTINES (DRAINERS + 1)
+#define SESSION 0
+#define NOBODY 255
+
+#define NOWHERE 0
+#define MAIN 1
+#define HOME 2
+
+/* ---- loops: a coroutine runs when its loop's thread has taken it from the list ---- */
+
+chan main_list = [COROUTINES] of { byte };
+chan home_list = [COROUTINES] of { byte };
+byte main_runs = NOBODY, home_runs = NOBODY;
+
+inline to_home(me)
+{
+    atomic { home_list!me; main_runs = NOBODY };
+    (home_runs == me)
+}
+
+inline to_main(me)
+{
+    atomic { main_list!me; home_runs = NOBODY };
+    (main_runs == me)
+}
+
+/* Let others have their turn. */
+inline pass(me)
+{
+    atomic { main_list!me; main_runs = NOBODY };
+    (main_runs == me)
+}
+
+/* ---- the device ---- */
+
+bool started;
+byte drain_depth;
+bool running[RINGS], has_ring[RINGS], in_home[RINGS]; /* in_home: bottom half and timer exist */
+byte place[RINGS];                                    /* which loop processes it */
+bool open[RINGS];                                     /* the kick descriptor */
+byte watched_by[RINGS];                               /* where its handler is */
+bool accepting[RINGS], in_flight[RINGS];
+byte waiter[RINGS] = NOBODY; /* a coroutine in the home loop */
+
+/* The guest's. */
+bool request[RINGS], kick[RINGS];
+
+/* What the properties look at; nobody decides by it. */
+byte drains; /* that have begun and not ended */
+bool unwatched = true, single = true, drained = true, clear = true, seen = true;
+
+inline kick_ring(q)
+{
+    kick[q] = open[q] || kick[q]
+}
+
+inline attach(q)
+{
+    d_step {
+        single = watched_by[q] == NOWHERE && place[q] == HOME;
+        assert(single);
+        drained = drains == 0;
+        assert(drained);
+        watched_by[q] = place[q];
+        accepting[q] = true
+    }
+}
+
+inline detach(q)
+{
+    d_step {
+        watched_by[q] = NOWHERE;
+        accepting[q] = false
+    }
+}
+
+inline close_notifier(q)
+{
+    d_step {
+        unwatched = watched_by[q] == NOWHERE;
+        assert(unwatched);
+        open[q] = false;
+        kick[q] = false
+    }
+}
+
+/* In the home loop. @earlier is a variable of the coroutine. */
+inline drain_ring(me, q)
+{
+    if
+    :: in_flight[q] ->
+        /* ORDER dataplane.started [D3] */
+        atomic {
+#ifndef WAITER_OVERWRITTEN
+            earlier = waiter[q];
+#endif
+            waiter[q] = me;
+            home_runs = NOBODY
+        }
+        (home_runs == me);
+        if
+        :: earlier != NOBODY -> home_list!earlier; earlier = NOBODY
+        :: else
+        fi
+    :: else
+    fi
+}
+
+/* From here to the end of the drain nothing may move. */
+inline has_drained()
+{
+    d_step {
+        drains++;
+        r = 0;
+        do
+        :: r < RINGS -> drained = drained && watched_by[r] == NOWHERE && !in_flight[r]; r++
+        :: else -> r = 0; break
+        od;
+        assert(drained)
+    }
+}
+
+inline drain_begin(me)
+{
+    /* ORDER dataplane.started [D1] */
+    drain_depth++;
+#ifdef DRAIN_DETACHES_IN_MAIN
+    r = 0;
+    do
+    :: r < RINGS -> detach(r); r++
+    :: else -> break
+    od;
+#endif
+    r = 0;
+    do
+    :: r < RINGS && in_home[r] ->
+        to_home(me);
+        /* ORDER dataplane.started [D2]: in the ring's loop, behind whoever is about to attach it there. */
+#if defined(DRAIN_OF_STARTED_ONLY)
+        if
+        :: started -> detach(r)
+        :: else
+        fi;
+#elif !defined(DRAIN_DETACHES_IN_MAIN)
+        detach(r);
+#endif
+        drain_ring(me, r);
+        to_main(me);
+        r++
+    :: r < RINGS && !in_home[r] -> r++
+    :: else -> r = 0; break
+    od;
+    has_drained()
+}
+
+#ifdef NESTED_END_ATTACHES
+#define IS_OUTERMOST true
+#else
+#define IS_OUTERMOST (drain_depth == 1)
+#endif
+
+inline drain_end()
+{
+    drains--;
+    /* ORDER dataplane.started [D4] */
+    if
+    :: IS_OUTERMOST && started ->
+        r = 0;
+        do
+        :: r < RINGS && running[r] && has_ring[r] && watched_by[r] == NOWHERE ->
+#ifndef NO_KICK_AFTER_DRAIN
+            kick_ring(r);
+#endif
+            attach(r);
+            r++
+        :: r < RINGS && !(running[r] && has_ring[r] && watched_by[r] == NOWHERE) -> r++
+        :: else -> r = 0; break
+        od
+    :: else
+    fi;
+    drain_depth--
+}
+
+/* ---- the session: start and stop ---- */
+
+inline prepare(q)
+{
+    has_ring[q] = true;
+    to_home(SESSION);
+    in_home[q] = true;
+    to_main(SESSION)
+}
+
+inline attach_ring(q)
+{
+    /* ORDER dataplane.started [S3]: drained just now: the drain's end attaches. */
+#ifdef ATTACH_WHILE_DRAINED
+    if
+    :: watched_by[q] == NOWHERE ->
+#else
+    if
+    :: drain_depth == 0 ->
+#endif
+        to_home(SESSION);
+        attach(q);
+        to_main(SESSION)
+    :: else
+    fi
+}
+
+inline quiesce(q)
+{
+    if
+    :: in_home[q] ->
+        to_home(SESSION);
+        detach(q);
+        to_main(SESSION)
+    :: else
+    fi
+}
+
+inline retire(q)
+{
+    if
+    :: in_home[q] ->
+        to_home(SESSION);
+        drain_ring(SESSION, q);
+        in_home[q] = false;
+        to_main(SESSION)
+    :: else
+    fi;
+    place[q] = MAIN;
+    has_ring[q] = false;
+    running[q] = false
+}
+
+#define EACH(action)             \
+    q = 0;                       \
+    do                           \
+    :: q < RINGS -> action(q); q++ \
+    :: else -> q = 0; break      \
+    od
+
+inline give_notifier(q)
+{
+    open[q] = true
+}
+
+inline collect(q)
+{
+    running[q] = true
+}
+
+inline go_home(q)
+{
+    place[q] = HOME;
+#ifndef NO_KICK_AT_START
+    kick_ring(q)
+#endif
+}
+
+inline leave_home(q)
+{
+    to_home(SESSION);
+    in_home[q] = false;
+    to_main(SESSION);
+    place[q] = MAIN
+}
+
+/* Sets @failed. */
+inline start()
+{
+    failed = false;
+    EACH(give_notifier);
+#ifdef STARTED_BEFORE_ATTACH
+    started = true;
+#endif
+    EACH(collect);
+    drain_begin(SESSION);
+    EACH(prepare);
+    drain_end();
+    if
+    :: failed = true; goto abort_start
+    :: true
+    fi;
+    EACH(go_home);
+    /* ORDER dataplane.started [S2] */
+    started = true;
+    q = 0;
+    do
+    :: q < RINGS -> attach_ring(q); q++
+    :: q < RINGS -> q = 0; failed = true; goto abort_start
+    :: q == RINGS -> q = 0; break
+    od;
+    goto is_started;
+
+abort_start:
+    /* ORDER dataplane.started [S1]: clear first, so that no drain attaches what is being undone. */
+#ifndef FAILED_START_KEEPS_FLAG
+    started = false;
+#endif
+    EACH(quiesce);
+    EACH(retire);
+    EACH(close_notifier);
+#ifdef FAILED_START_SETS_FLAG
+    started = true;
+#endif
+    clear = !started;
+    assert(clear);
+is_started:
+    skip
+}
+
+inline stop()
+{
+#if !defined(FLAG_AFTER_DETACH) && !defined(STOPPED_AFTER_DRAIN)
+    /* ORDER dataplane.started [S1] */
+    started = false;
+#endif
+#ifdef CLOSE_BEFORE_DETACH
+    EACH(close_notifier);
+#endif
+    EACH(quiesce);
+#ifdef FLAG_AFTER_DETACH
+    started = false;
+#endif
+#ifndef STOPPED_AFTER_DRAIN
+    EACH(close_notifier);
+#endif
+    drain_begin(SESSION);
+    EACH(leave_home);
+    drain_end();
+#ifdef STOPPED_AFTER_DRAIN
+    EACH(close_notifier);
+    started = false;
+#endif
+    EACH(retire);
+    clear = !started;
+    assert(clear)
+}
+
+/* One ring alone, while the device is started. */
+inline stop_ring(q)
+{
+#ifndef RING_RUNS_LATE
+    running[q] = false;
+#endif
+    quiesce(q);
+    close_notifier(q);
+    retire(q)
+}
+
+inline add_ring(q)
+{
+    give_notifier(q);
+#ifdef RING_RUNS_EARLY
+    running[q] = true;
+#endif
+    prepare(q);
+    go_home(q);
+    running[q] = true;
+    attach_ring(q)
+}
+
+proctype session()
+{
+    byte q, r, earlier = NOBODY;
+    bool failed;
+
+    main_list!SESSION;
+    (main_runs == SESSION);
+    start();
+    if
+    :: failed -> skip
+    :: !failed ->
+        if
+        :: skip -> goto stays
+#ifdef RESTARTS_RING
+        :: pass(SESSION);
+            stop_ring(RINGS - 1);
+            add_ring(RINGS - 1)
+#endif
+        :: skip
+        fi;
+        pass(SESSION);
+        stop()
+    fi;
+stays:
+    main_runs = NOBODY
+}
+
+proctype drainer(byte me)
+{
+    byte r, earlier = NOBODY;
+
+    main_list!me;
+    (main_runs == me);
+    drain_begin(me);
+    pass(me);
+#ifdef NESTED
+    drain_begin(me);
+    drain_end();
+    pass(me);
+#endif
+    drain_end();
+    main_runs = NOBODY
+}
+
+/* ---- what else the loops do ---- */
+
+inline take(q)
+{
+    drained = drains == 0;
+    assert(drained);
+    request[q] = false;
+    in_flight[q] = true
+}
+
+proctype main_loop()
+{
+end:
+    do
+    :: atomic { main_runs == NOBODY && nempty(main_list) -> main_list?main_runs }
+    od
+}
+
+/* A kick. With a request under way nothing more is taken: its end looks again. */
+#define IS_KICKED(q) (home_runs == NOBODY && watched_by[q] != NOWHERE && kick[q])
+inline read_kick(q)
+{
+    kick[q] = false;
+    if
+    :: accepting[q] && request[q] && !in_flight[q] -> take(q)
+    :: else
+    fi
+}
+
+/* A request ends, and the bottom half looks at the ring again. */
+#define MAY_END(q) (home_runs == NOBODY && in_flight[q])
+inline end_request(q)
+{
+    in_flight[q] = false;
+    if
+    :: waiter[q] != NOBODY -> home_list!waiter[q]; waiter[q] = NOBODY
+    :: else
+    fi;
+    if
+    :: accepting[q] && request[q] -> take(q)
+    :: else
+    fi
+}
+
+proctype home_loop()
+{
+end:
+    do
+    :: atomic { home_runs == NOBODY && nempty(home_list) -> home_list?home_runs }
+    :: atomic { IS_KICKED(0) -> read_kick(0) }
+    :: atomic { MAY_END(0) -> end_request(0) }
+#if RINGS > 1
+    :: atomic { IS_KICKED(1) -> read_kick(1) }
+    :: atomic { MAY_END(1) -> end_request(1) }
+#endif
+    od
+}
+
+proctype guest(byte q)
+{
+    /* Before the device knows the ring: nobody was there to be kicked. */
+    request[q] = true;
+    kick_ring(q);
+    if
+    :: atomic { !request[q] -> request[q] = true }; kick_ring(q)
+    :: true
+    fi
+}
+
+/* When nothing can happen any more. */
+proctype the_end()
+{
+    byte q;
+
+    atomic {
+        timeout ->
+        do
+        :: q < RINGS ->
+            seen = seen && (started -> !request[q] && watched_by[q] == HOME : watched_by[q] == NOWHERE);
+            q++
+        :: else -> q = 0; break
+        od;
+        assert(seen)
+    }
+}
+
+init {
+    atomic {
+        byte n = 0;
+        do
+        :: n < RINGS -> waiter[n] = NOBODY; place[n] = MAIN; run guest(n); n++
+        :: else -> break
+        od;
+        run main_loop();
+        run home_loop();
+        run session();
+        n = 1;
+        do
+        :: n <= DRAINERS -> run drainer(n); n++
+        :: else -> break
+        od;
+        run the_end()
+    }
+}
