@@ -15,7 +15,7 @@
  *   finds CONTENDED takes guard, and so sees the line of whoever made it so. What the holder wrote reaches the
  *   next one through guard and through the list of its loop.
  * If weaker: a waiter that joins while the holder leaves sleeps for ever.
- * Test: tests/runtime/lock/stress_co_mutex.c.
+ * Test: tests/model/co_mutex.pml, tests/runtime/lock/stress_co_mutex.c.
  */
 enum { FREE, HELD, CONTENDED };
 
@@ -42,7 +42,7 @@ bool rt_co_mutex_trylock(struct rt_co_mutex *mutex)
 {
     uint32_t free = FREE;
 
-    /* ORDER co_mutex.handoff, lock side, uncontended */
+    /* ORDER co_mutex.handoff [T1], lock side, uncontended */
     if (!atomic_compare_exchange_strong_explicit(&mutex->state, &free, HELD, memory_order_acquire,
                                                  memory_order_relaxed))
         return false;
@@ -58,7 +58,7 @@ __attribute__((noinline)) static void lock_contended_co(struct rt_co_mutex *mute
     bool held;
 
     pthread_mutex_lock(&mutex->guard);
-    /* ORDER co_mutex.handoff, lock side, contended */
+    /* ORDER co_mutex.handoff [T2], lock side, contended */
     held = atomic_exchange_explicit(&mutex->state, CONTENDED, memory_order_acquire) != FREE;
     if (held) {
         *mutex->last = &waiter;
@@ -66,7 +66,7 @@ __attribute__((noinline)) static void lock_contended_co(struct rt_co_mutex *mute
     }
     pthread_mutex_unlock(&mutex->guard);
 
-    /* The owner may wake us before we are there: the wake-up is kept. */
+    /* ORDER co_mutex.handoff [T3]. The owner may wake us before we are there: the wake-up is kept. */
     if (held)
         rt_coroutine_yield();
     rt_lock_waited(&mutex->info, begin_ns);
@@ -87,7 +87,7 @@ void rt_co_mutex_unlock(struct rt_co_mutex *mutex)
     uint32_t held = HELD;
 
     rt_lock_leaving(&mutex->info, rt_thread_self());
-    /* ORDER co_mutex.handoff, unlock side, uncontended */
+    /* ORDER co_mutex.handoff [U1], unlock side, uncontended */
     if (atomic_compare_exchange_strong_explicit(&mutex->state, &held, FREE, memory_order_release,
                                                 memory_order_relaxed))
         return;
@@ -99,9 +99,9 @@ void rt_co_mutex_unlock(struct rt_co_mutex *mutex)
         mutex->first = waiter->next;
         if (!mutex->first)
             mutex->last = &mutex->first;
-        rt_lock_handed_over(&mutex->info, waiter);
+        rt_lock_handed_over(&mutex->info, waiter); /* ORDER co_mutex.handoff [U2]: the state stays as it is */
     } else {
-        /* ORDER co_mutex.handoff, unlock side, contended */
+        /* ORDER co_mutex.handoff [U3], unlock side, contended */
         atomic_store_explicit(&mutex->state, FREE, memory_order_release);
     }
     pthread_mutex_unlock(&mutex->guard);

@@ -39,7 +39,7 @@ static void enqueue(struct rt_bh *bh)
     }
     atomic_fetch_add_explicit(&loop->published, 1, memory_order_relaxed);
     loop_announce(loop, PUBLISH_BOTTOM_HALF);
-    work_push(&loop->bh_pushed, &bh->link); /* ORDER loop.bottom_half, schedule side, the list */
+    work_push(&loop->bh_pushed, &bh->link); /* ORDER loop.bottom_half, the list; ORDER loop.notify [N1] */
     /* From here on bh may have run and be gone. */
     loop_notify(loop);
 }

@@ -185,7 +185,7 @@ static void wait_for_events(struct rt_loop *loop, int64_t deadline_ns, int64_t s
     int64_t timeout_ns = deadline_ns == DEADLINE_NEVER ? RT_FOREVER : deadline_ns - *now_ns;
     phase_enter(loop, LOOP_WAITING, *now_ns, timeout_ns);
     lttng_ust_tracepoint(rt_loop, wait_begin, loop->id, timeout_ns);
-    int count = loop_look_at_monitor(loop, timeout_ns);
+    int count = loop_look_at_monitor(loop, timeout_ns); /* ORDER loop.notify [L5] */
     lttng_ust_tracepoint(rt_loop, wait_end, loop->id, count);
     *now_ns = rt_clock_ns();
     phase_enter(loop, LOOP_BUSY, *now_ns, 0);
@@ -209,7 +209,7 @@ static bool dispatch(struct rt_loop *loop, int64_t now_ns)
 {
     hog_begin(loop);
     bool progress = handler_dispatch(loop);
-    uint32_t count = bh_run(loop);
+    uint32_t count = bh_run(loop); /* ORDER loop.accept [L9] */
     count += woken_run(loop);
     if (count > 0) {
         lttng_ust_tracepoint(rt_loop, work_run, loop->id, count);

@@ -1,6 +1,6 @@
 /*
  * How a thread that hands work to a loop makes sure that the loop sees it, with as few system calls as
- * possible. Step names (N1, L3, ...) are those of runtime/README.md, "The wake-up protocol".
+ * possible. Step names (N1, L3, ...) are those of runtime/README.md, "The wake-up protocol", and of the model.
  *
  * ORDER loop.notify: no wake-up is lost. Notifier and loop each store one flag and then load the other's:
  *   loop_notify():           publish the work (N1), exchange notified (full fence; N2, N3), load notify_me (N4);
@@ -28,7 +28,7 @@
  * sees the work; or it comes second, and sees the flag.
  * If weaker: the notifier sees the flag down, the loop sees no work, and sleeps on it.
  *
- * Test: tests/runtime/loop/stress_notify.c, both ways.
+ * Test: tests/model/notify.pml; tests/runtime/loop/stress_notify.c, both ways.
  */
 #include <errno.h>
 #include <sys/eventfd.h>
@@ -80,9 +80,9 @@ void loop_notify(struct rt_loop *loop)
         notify_always(loop);
         return;
     }
-    /* ORDER loop.notify and ORDER loop.accept, notifier's side: N2, N3. */
+    /* ORDER loop.notify [N2 N3] and ORDER loop.accept, notifier's side. */
     (void)atomic_exchange_explicit(&loop->notified, 1, memory_order_seq_cst);
-    uint32_t notify_me = atomic_load_explicit(&loop->notify_me, memory_order_seq_cst); /* N4 */
+    uint32_t notify_me = atomic_load_explicit(&loop->notify_me, memory_order_seq_cst); /* ORDER loop.notify [N4] */
 
     atomic_fetch_add_explicit(&loop->notifies, 1, memory_order_relaxed);
     /* Traced before the write, so that the notify stands before the wake-up that it causes. */
@@ -100,7 +100,7 @@ void loop_nudge(struct rt_loop *loop)
 
 bool loop_is_notified(struct rt_loop *loop)
 {
-    /* ORDER loop.notify, the loop's re-check (L4); while polling (L1) only the value counts. */
+    /* ORDER loop.notify [L1 L4]: the loop's re-check; while polling only the value counts. */
     return atomic_load_explicit(&loop->notified, memory_order_seq_cst) != 0;
 }
 
@@ -122,7 +122,7 @@ void loop_raise_notify_me(struct rt_loop *loop)
 {
     uint32_t raised = loop->notify_policy == RT_NOTIFY_ALWAYS ? NOTIFY_ME_ALWAYS : 1;
     lttng_ust_tracepoint(rt_loop, notify_me, loop->id, 0, raised);
-    /* ORDER loop.notify, the loop's side (L2, L3); ORDER loop.notify_always, the loop's side. On x86 both are one
+    /* ORDER loop.notify [L2 L3], the loop's side; ORDER loop.notify_always, the loop's side. On x86 both are one
      * locked instruction. */
     (void)atomic_fetch_add_explicit(&loop->notify_me, raised, memory_order_seq_cst);
 }
@@ -130,7 +130,7 @@ void loop_raise_notify_me(struct rt_loop *loop)
 void loop_lower_notify_me(struct rt_loop *loop)
 {
     uint32_t raised = atomic_load_explicit(&loop->notify_me, memory_order_relaxed);
-    /* L6. Release: a notifier that sees it down must not see the loop as it was before the wait. */
+    /* ORDER loop.notify [L6]. Release: down only when the wait is over, which it must not be seen before. */
     atomic_store_explicit(&loop->notify_me, 0, memory_order_release);
     lttng_ust_tracepoint(rt_loop, notify_me, loop->id, raised, 0);
 }
@@ -151,7 +151,7 @@ void loop_accept(struct rt_loop *loop)
     /* Nothing to clear: nothing can be wiped, so no fence is needed, and a pass that polls pays none. */
     if (atomic_load_explicit(&loop->notified, memory_order_relaxed) == 0)
         return;
-    /* ORDER loop.accept, the loop's side: L7, L8. */
+    /* ORDER loop.accept [L7 L8], the loop's side. */
     (void)atomic_exchange_explicit(&loop->notified, 0, memory_order_seq_cst);
     lttng_ust_tracepoint(rt_loop, notify_accept, loop->id, 1);
     if (loop->notify_policy == RT_NOTIFY_ALWAYS)

@@ -155,7 +155,7 @@ void rt_timer_arm(struct rt_timer *timer, int64_t deadline_ns)
     const struct timer_slot slot = { deadline_ns, loop->timer_sequence++, timer };
     sift(loop, &slot, loop->timer_count++);
     bool earliest = timer->heap_index == 0;
-    publish_next_deadline_locked(loop);
+    publish_next_deadline_locked(loop); /* ORDER loop.notify [N1] */
     pthread_mutex_unlock(&loop->timer_lock);
     /* Behind an earlier one the loop wakes up in time anyway, and looks again. */
     if (earliest && !loop_is_own(loop))

@@ -16,7 +16,7 @@ void rt_loop_wake_coroutine(struct rt_loop *loop, struct rt_coroutine *co)
     }
     atomic_fetch_add_explicit(&loop->published, 1, memory_order_relaxed);
     loop_announce(loop, PUBLISH_COROUTINE);
-    work_push(&loop->woken_pushed, &co->wake_link); /* ORDER coroutine.wakeup, push */
+    work_push(&loop->woken_pushed, &co->wake_link); /* ORDER coroutine.wakeup, push; ORDER loop.notify [N1] */
     /* From here on co may have ended. */
     loop_notify(loop);
 }

@@ -131,7 +131,7 @@ inline drain_ring(me, q)
 {
     if
     :: in_flight[q] ->
-        /* ORDER dataplane.started [D3] */
+        /* ORDER dataplane.started [D3]: its end wakes us, and we whoever waited before us. */
         atomic {
 #ifndef WAITER_OVERWRITTEN
             earlier = waiter[q];

@@ -159,7 +159,7 @@ int vblk_config_read(const struct vblk_device *device, uint32_t offset, uint32_t
 int vblk_notifier_assign(struct vblk_queue *queue, int fd); /* fd -1: a ring that is polled */
 void vblk_notifier_release(struct vblk_queue *queue); /* announced; closed after the commit */
 void vblk_notifier_close(struct vblk_queue *queue);
-/* Thread: the queue's loop in start and stop, the draining thread in a drain. */
+/* Thread: attach the queue's loop, or the draining thread at a drain's end; detach the queue's loop. */
 int vblk_notifier_attach(struct vblk_queue *queue);
 void vblk_notifier_detach(struct vblk_queue *queue);
 void vblk_notifier_commit(struct vblk_device *device, uint16_t count, bool assign);

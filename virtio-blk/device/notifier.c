@@ -98,7 +98,6 @@ void vblk_notifier_detach(struct vblk_queue *queue)
     struct rt_handler *handler;
 
     atomic_store_explicit(&queue->accepting, false, memory_order_relaxed);
-    /* A drain and the queue's loop may come here at the same time: one of them gets it. */
     pthread_mutex_lock(&device->ring_lock);
     handler = queue->handler;
     queue->handler = NULL;
