@@ -3,6 +3,7 @@
 #include "command.h"
 #include "error.h"
 #include "event_sets.h"
+#include "watchdog.h"
 
 #include <errno.h>
 #include <lttng/lttng.h>
@@ -26,12 +27,16 @@ static bool start_daemon(GError **error)
     char *argv[] = { (char *)(path && *path ? path : "lttng-sessiond"), (char *)"--daemonize", NULL };
     g_autoptr(GError) cause = NULL;
     g_autofree char *said = NULL;
+    bool started;
     int status;
 
     /* With --daemonize the program that we start ends when the daemon is ready, or says why it is not. The daemon
      * closes its inherited descriptors, so reading stderr to its end does not wait for the daemon itself. */
-    if (!g_spawn_sync(NULL, argv, NULL, G_SPAWN_SEARCH_PATH | G_SPAWN_STDOUT_TO_DEV_NULL,
-                      record_reset_signals, NULL, NULL, &said, &status, &cause)) {
+    record_watchdog_begin("start", argv[0]);
+    started = g_spawn_sync(NULL, argv, NULL, G_SPAWN_SEARCH_PATH | G_SPAWN_STDOUT_TO_DEV_NULL,
+                           record_reset_signals, NULL, NULL, &said, &status, &cause);
+    record_watchdog_end();
+    if (!started) {
         g_set_error(
             error, RECORD_ERROR, RECORD_ERROR_FAILED,
             "%s: no LTTng session daemon runs and none can be started: %s (install lttng-tools)", argv[0],
@@ -49,20 +54,30 @@ static bool start_daemon(GError **error)
     return true;
 }
 
+static bool is_alive(void)
+{
+    bool alive;
+
+    record_watchdog_begin("reach it", "lttng-sessiond");
+    alive = lttng_session_daemon_alive() == 1;
+    record_watchdog_end();
+    return alive;
+}
+
 bool record_daemon_ensure(bool *started_out, GError **error)
 {
     gint64 deadline;
 
     if (&lttng_opt_quiet)
         lttng_opt_quiet = 1;
-    if (lttng_session_daemon_alive() == 1) {
+    if (is_alive()) {
         *started_out = false;
         return true;
     }
     if (!start_daemon(error))
         return false;
     deadline = g_get_monotonic_time() + ANSWER_TIMEOUT_MS * 1000;
-    while (lttng_session_daemon_alive() != 1) {
+    while (!is_alive()) {
         if (g_get_monotonic_time() > deadline) {
             g_set_error(
                 error, RECORD_ERROR, RECORD_ERROR_FAILED,
@@ -80,9 +95,11 @@ bool record_daemon_ensure(bool *started_out, GError **error)
 static int offers_tracepoints(struct lttng_handle *handle, pid_t pid)
 {
     struct lttng_event *events = NULL;
-    int count = lttng_list_tracepoints(handle, &events);
-    int found = 0;
+    int count, found = 0;
 
+    record_watchdog_begin("list traceable processes", "--pid");
+    count = lttng_list_tracepoints(handle, &events);
+    record_watchdog_end();
     if (count < 0)
         return count == -LTTNG_ERR_UST_LIST_FAIL ? 0 : count;
     for (int i = 0; i < count && !found; i++)

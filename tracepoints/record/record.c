@@ -7,6 +7,7 @@
 #include "output.h"
 #include "session.h"
 #include "trace_check.h"
+#include "watchdog.h"
 
 #include <errno.h>
 #include <glib-unix.h>
@@ -22,6 +23,8 @@
 enum {
     ROOM_CHECK_MS = 100,
     PROGRESS_MS = 1000,
+    COMMAND_PATIENCE_S = 10, /* after SIGTERM: then its end is said to be waited for, or made */
+    COMMAND_RETRY_MS = 20,
     DURATION_MAX_S = 4000000, /* what a GLib timeout in ms can hold */
 };
 
@@ -59,6 +62,7 @@ struct recording {
     pid_t command; /* 0: none, or it ended */
     int command_status;
     bool command_asked; /* to end */
+    bool begun;
     bool on_terminal;
     int exit_status;
 };
@@ -153,6 +157,17 @@ static void end_recording(struct recording *recording, enum end end)
     g_main_loop_quit(recording->loop);
 }
 
+/* What it is doing may be worth recording: only its user can tell. */
+static gboolean on_command_late(gpointer data)
+{
+    const struct recording *recording = data;
+
+    if (recording->command)
+        say("%s: was asked to end %d s ago and goes on: so does the recording (kill -KILL %d ends both)",
+            recording->options->command[0], COMMAND_PATIENCE_S, (int)recording->command);
+    return G_SOURCE_REMOVE;
+}
+
 /* Whoever wants the end waits for the command's last events. */
 static void ask_for_end(struct recording *recording, int signal_for_command)
 {
@@ -160,6 +175,8 @@ static void ask_for_end(struct recording *recording, int signal_for_command)
         end_recording(recording, END_ASKED);
         return;
     }
+    if (!recording->command_asked)
+        g_timeout_add_seconds(COMMAND_PATIENCE_S, on_command_late, recording);
     recording->command_asked = true;
     if (signal_for_command)
         kill(recording->command, signal_for_command);
@@ -307,6 +324,47 @@ static bool prepare(struct recording *recording, GError **error)
     return recording->session && record_session_start(recording->session, error);
 }
 
+static void end_command(struct recording *recording)
+{
+    gint64 deadline_us = g_get_monotonic_time() + COMMAND_PATIENCE_S * G_TIME_SPAN_SECOND;
+
+    recording->command_asked = true;
+    kill(recording->command, SIGTERM);
+    while (waitpid(recording->command, &recording->command_status, WNOHANG) == 0) {
+        if (g_get_monotonic_time() > deadline_us) {
+            say("%s: did not end within %d s of SIGTERM and was killed", recording->options->command[0],
+                COMMAND_PATIENCE_S);
+            kill(recording->command, SIGKILL);
+            waitpid(recording->command, &recording->command_status, 0);
+            break;
+        }
+        g_usleep(COMMAND_RETRY_MS * 1000);
+    }
+    recording->command = 0;
+}
+
+/* LTTng does not answer, and the thread that asked cannot be called back: no more can be done through LTTng. */
+static void no_answer(const char *what, const char *object, void *opaque)
+{
+    struct recording *recording = opaque;
+    const char *path = recording->output ? record_output_path(recording->output) : NULL;
+
+    clear_progress(recording);
+    say("%s: cannot %s: no answer from LTTng for %u s (is lttng-sessiond stopped, or the machine overloaded? "
+        "VBLKSCOPE_RECORD_WAIT gives it more seconds; 'lttng list' shows a session that stays)",
+        object, what, record_watchdog_limit_s());
+    if (recording->command)
+        end_command(recording);
+    if (recording->output && recording->begun) {
+        record_output_release(recording->output);
+        say("%s: kept; the last events may be missing", path);
+    } else if (recording->output) {
+        record_output_discard(recording->output);
+    }
+    fflush(NULL);
+    _exit(RECORD_ERROR_FAILED); /* the exit handlers are the stuck thread's */
+}
+
 /* Whatever happened, the session ends here and a command is not left behind. */
 static void finish(struct recording *recording, GError **error)
 {
@@ -318,11 +376,8 @@ static void finish(struct recording *recording, GError **error)
 
         record_session_destroy(recording->session, stopped ? error : NULL);
     }
-    if (recording->command) {
-        recording->command_asked = true;
-        kill(recording->command, SIGTERM);
-        waitpid(recording->command, &recording->command_status, 0);
-    }
+    if (recording->command)
+        end_command(recording);
 }
 
 static void report_loss(const struct record_trace_facts *facts)
@@ -408,6 +463,7 @@ static bool begin(struct recording *recording)
             record_output_discard(recording->output);
         return false;
     }
+    recording->begun = true;
     if (!options->command) {
         g_autofree char *sets = record_set_names(options->sets);
 
@@ -442,13 +498,16 @@ int vblkscope_record_main(int argc, char **argv)
 {
     struct options options = { 0 };
     struct recording recording = { .options = &options, .signal_fd = -1 };
+    unsigned wait_limit_s = RECORD_WAIT_LIMIT_S;
     GError *error = NULL;
 
     g_set_prgname("vblkscope record");
     recording.on_terminal = isatty(STDERR_FILENO);
-    parse_options(argc, argv, &options, &error);
+    if (record_wait_limit(&wait_limit_s, &error))
+        parse_options(argc, argv, &options, &error);
     if (succeeded(&recording, error)) {
         recording.signal_fd = take_over_signals();
+        record_watchdog_start(wait_limit_s, no_answer, &recording);
         record(&recording);
         record_output_destroy(recording.output);
         close(recording.signal_fd);

@@ -1,6 +1,8 @@
 #include "session.h"
 
 #include "error.h"
+#include "trace_check.h"
+#include "watchdog.h"
 
 #include <lttng/lttng.h>
 #include <lttng/tracker.h>
@@ -8,10 +10,12 @@
 
 enum {
     PENDING_RETRY_MS = 10,
+    PENDING_PROGRESS_MS = 1000,
 };
 
 struct record_session {
     char *name;
+    char *output;
     struct lttng_handle *handle;
 };
 
@@ -52,6 +56,16 @@ static bool check(int code, const char *what, const char *object, GError **error
     return false;
 }
 
+static bool answered(int code, const char *what, const char *object, GError **error)
+{
+    record_watchdog_end();
+    return check(code, what, object, error);
+}
+
+/* @call asks the session daemon; how long it takes is bounded. */
+#define ASK(call, what, object, error) \
+    (record_watchdog_begin((what), (object)), answered((call), (what), (object), (error)))
+
 static bool add_channel(struct record_session *session, enum record_channel which,
                         const struct record_buffers *buffers, GError **error)
 {
@@ -69,13 +83,13 @@ static bool add_channel(struct record_session *session, enum record_channel whic
     channel->attr.overwrite = 0; /* a full buffer costs the newest events and is counted */
     channel->attr.subbuf_size = buffers->piece_bytes;
     channel->attr.num_subbuf = buffers->piece_count;
-    done = check(lttng_enable_channel(session->handle, channel), "make its buffers", name, error);
+    done = ASK(lttng_enable_channel(session->handle, channel), "make its buffers", name, error);
     lttng_channel_destroy(channel);
 
     for (size_t i = 0; i < G_N_ELEMENTS(contexts) && done; i++) {
         struct lttng_event_context context = { .ctx = contexts[i] };
 
-        done = check(lttng_add_context(session->handle, &context, NULL, name), "add a context", name, error);
+        done = ASK(lttng_add_context(session->handle, &context, NULL, name), "add a context", name, error);
     }
     return done;
 }
@@ -90,29 +104,28 @@ static bool add_event(struct record_session *session, const struct record_choice
     event->type = LTTNG_EVENT_TRACEPOINT;
     event->loglevel_type = LTTNG_EVENT_LOGLEVEL_ALL;
     g_strlcpy(event->name, choice->event, sizeof(event->name));
-    done = check(lttng_enable_event_with_filter(session->handle, event, record_channel_name(choice->channel),
-                                                choice->filter),
-                 "record this event", choice->event, error);
+    done = ASK(lttng_enable_event_with_filter(session->handle, event, record_channel_name(choice->channel),
+                                              choice->filter),
+               "record this event", choice->event, error);
     lttng_event_destroy(event);
     return done;
 }
 
-static bool restrict_to_process(struct record_session *session, pid_t pid, GError **error)
+/* An LTTng error code. */
+static int track_only(struct record_session *session, pid_t pid)
 {
     struct lttng_process_attr_tracker_handle *tracker = NULL;
-    bool done = check(lttng_session_get_tracker_handle(session->name, LTTNG_DOMAIN_UST,
-                                                       LTTNG_PROCESS_ATTR_VIRTUAL_PROCESS_ID, &tracker),
-                      "restrict the recording to --pid", session->name, error);
+    int code = lttng_session_get_tracker_handle(session->name, LTTNG_DOMAIN_UST,
+                                                LTTNG_PROCESS_ATTR_VIRTUAL_PROCESS_ID, &tracker);
 
-    if (done &&
+    if (code == LTTNG_OK &&
         (lttng_process_attr_tracker_handle_set_tracking_policy(tracker, LTTNG_TRACKING_POLICY_INCLUDE_SET) !=
              LTTNG_PROCESS_ATTR_TRACKER_HANDLE_STATUS_OK ||
          lttng_process_attr_virtual_process_id_tracker_handle_add_pid(tracker, pid) !=
              LTTNG_PROCESS_ATTR_TRACKER_HANDLE_STATUS_OK))
-        done = check(LTTNG_ERR_PROCESS_ATTR_TRACKER_INVALID_TRACKING_POLICY,
-                     "restrict the recording to --pid", session->name, error);
+        code = LTTNG_ERR_PROCESS_ATTR_TRACKER_INVALID_TRACKING_POLICY;
     lttng_process_attr_tracker_handle_destroy(tracker);
-    return done;
+    return code;
 }
 
 static bool fill(struct record_session *session, const struct record_session_options *options, GError **error)
@@ -128,7 +141,8 @@ static bool fill(struct record_session *session, const struct record_session_opt
             return false;
     }
     /* Before the events: enabling them reaches every process that is not excluded. */
-    if (options->pid && !restrict_to_process(session, options->pid, error))
+    if (options->pid && !ASK(track_only(session, options->pid), "restrict the recording to --pid",
+                             session->name, error))
         return false;
     for (size_t i = 0; i < count; i++) {
         if (!add_event(session, &choices[i], error))
@@ -142,20 +156,22 @@ struct record_session *record_session_create(const struct record_session_options
     struct lttng_session_descriptor *descriptor =
         lttng_session_descriptor_local_create(options->name, options->output);
     struct record_session *session;
-    enum lttng_error_code code;
     struct lttng_domain writable = domain;
+    bool created;
 
     if (!descriptor) {
         check(LTTNG_ERR_INVALID, "create a session of this name", options->name, error);
         return NULL;
     }
-    code = lttng_create_session_ext(descriptor);
+    created =
+        ASK(lttng_create_session_ext(descriptor), "create a session of this name", options->name, error);
     lttng_session_descriptor_destroy(descriptor);
-    if (!check(code, "create a session of this name", options->name, error))
+    if (!created)
         return NULL;
 
     session = g_new0(struct record_session, 1);
     session->name = g_strdup(options->name);
+    session->output = g_strdup(options->output);
     session->handle = lttng_create_handle(options->name, &writable);
     if (!check(session->handle ? LTTNG_OK : LTTNG_ERR_NOMEM, "open the session", options->name, error) ||
         !fill(session, options, error)) {
@@ -167,21 +183,61 @@ struct record_session *record_session_create(const struct record_session_options
 
 bool record_session_start(struct record_session *session, GError **error)
 {
-    return check(lttng_start_tracing(session->name), "start recording", session->name, error);
+    return ASK(lttng_start_tracing(session->name), "start recording", session->name, error);
+}
+
+/* 1: some data is not written yet; 0: all is; negative: an LTTng error. */
+static int data_pending(const struct record_session *session)
+{
+    int pending;
+
+    record_watchdog_begin("tell whether all events are written", session->name);
+    pending = lttng_data_pending(session->name);
+    record_watchdog_end();
+    return pending;
+}
+
+struct stall {
+    uint64_t bytes; /* of the trace */
+    gint64 look_us, deadline_us;
+};
+
+/* Whether the daemons have written nothing for as long as the watchdog waits. A slow disk may take its time. */
+static bool is_stalled(const struct record_session *session, struct stall *stall)
+{
+    gint64 now_us = g_get_monotonic_time();
+    uint64_t bytes;
+
+    if (now_us < stall->look_us)
+        return false;
+    stall->look_us = now_us + PENDING_PROGRESS_MS * 1000;
+    bytes = record_trace_bytes(session->output);
+    if (bytes != stall->bytes || stall->deadline_us == 0)
+        stall->deadline_us = now_us + record_watchdog_limit_s() * G_TIME_SPAN_SECOND;
+    stall->bytes = bytes;
+    return now_us >= stall->deadline_us;
 }
 
 bool record_session_stop(struct record_session *session, bool (*give_up)(void *opaque), void *opaque,
                          GError **error)
 {
+    struct stall stall = { 0 };
     int pending;
 
-    if (!check(lttng_stop_tracing_no_wait(session->name), "stop recording", session->name, error))
+    if (!ASK(lttng_stop_tracing_no_wait(session->name), "stop recording", session->name, error))
         return false;
-    while ((pending = lttng_data_pending(session->name)) == 1) {
+    while ((pending = data_pending(session)) == 1) {
         if (give_up(opaque)) {
             g_set_error(error, RECORD_ERROR, RECORD_ERROR_FAILED,
                         "%s: interrupted while the last events were written: they may be missing",
                         session->name);
+            return false;
+        }
+        if (is_stalled(session, &stall)) {
+            g_set_error(error, RECORD_ERROR, RECORD_ERROR_FAILED,
+                        "%s: LTTng says that the last events are not written, but has written nothing for %u s: "
+                        "the trace is kept, they may be missing (is lttng-consumerd stopped?)",
+                        session->name, record_watchdog_limit_s());
             return false;
         }
         g_usleep(PENDING_RETRY_MS * 1000);
@@ -189,23 +245,31 @@ bool record_session_stop(struct record_session *session, bool (*give_up)(void *o
     return check(pending, "wait for the last events", session->name, error);
 }
 
-bool record_session_destroy(struct record_session *session, GError **error)
+/* An LTTng error code. */
+static int destroy_and_wait(const char *name)
 {
     struct lttng_destruction_handle *destruction = NULL;
-    enum lttng_error_code code;
+    enum lttng_error_code code = lttng_destroy_session_ext(name, &destruction);
 
-    if (!session)
-        return true;
-    code = lttng_destroy_session_ext(session->name, &destruction);
     if (code == LTTNG_OK &&
         (lttng_destruction_handle_wait_for_completion(destruction, -1) !=
              LTTNG_DESTRUCTION_HANDLE_STATUS_COMPLETED ||
          lttng_destruction_handle_get_result(destruction, &code) != LTTNG_DESTRUCTION_HANDLE_STATUS_OK))
         code = LTTNG_ERR_UNK;
     lttng_destruction_handle_destroy(destruction);
+    return code;
+}
+
+bool record_session_destroy(struct record_session *session, GError **error)
+{
+    bool ended;
+
+    if (!session)
+        return true;
+    ended = ASK(destroy_and_wait(session->name), "end the session", session->name, error);
     lttng_destroy_handle(session->handle);
-    check(code, "end the session", session->name, error);
     g_free(session->name);
+    g_free(session->output);
     g_free(session);
-    return code == LTTNG_OK;
+    return ended;
 }

@@ -40,7 +40,8 @@ const char *record_channel_name(enum record_channel channel);
  * Create the session with its channels, contexts (vtid, vpid, procname) and events. Nothing is recorded yet.
  *
  * Returns:   NULL with @error set; what was made is undone.
- * Thread:    one at a time, for all functions here. They block while the session daemon works.
+ * Thread:    one at a time, for all functions here. They block while the session daemon works, bounded by the
+ *            watchdog (watchdog.h).
  */
 struct record_session *record_session_create(const struct record_session_options *options, GError **error);
 
@@ -50,7 +51,8 @@ bool record_session_start(struct record_session *session, GError **error);
 /**
  * Recording is off and all data is written when this returns.
  *
- * @give_up is asked now and then whether to wait no longer for the data.
+ * @give_up is asked now and then whether to wait no longer for the data. Once nothing was written for as long as
+ * the watchdog waits this gives up by itself.
  */
 bool record_session_stop(struct record_session *session, bool (*give_up)(void *opaque), void *opaque,
                          GError **error);
