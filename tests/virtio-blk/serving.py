@@ -137,7 +137,10 @@ class Recorder:
         assert "recording" in line, line
 
     def finish(self):
-        out, _ = self.process.communicate(timeout=2 * DEADLINE_S)
+        try:
+            out, _ = self.process.communicate(timeout=3 * DEADLINE_S)  # beyond the recorder's own patience
+        except subprocess.TimeoutExpired as late:
+            raise AssertionError(f"the recorder does not end; it said: {late.output}") from late
         assert self.process.returncode == 0, out
 
     def kill(self):
