@@ -14,6 +14,7 @@ The library is named by $BENCH_COMPARE, which the build sets; by hand:
 import argparse
 import ctypes
 import os
+import signal
 import sys
 
 LOWER, HIGHER = 0, 1
@@ -48,6 +49,10 @@ def _library():
 
 def _bytes(text):
     return None if text is None else text.encode()
+
+
+def _end_by_signal(number, frame):
+    raise SystemExit(f"ended by signal {number}")
 
 
 class Row:
@@ -108,6 +113,7 @@ class Bench:
                 words.append(f"--{option}={value}" if value else f"--{option}")
         if self.options.quick:
             words.append("--quick")
+        signal.signal(signal.SIGTERM, _end_by_signal)  # unwind, so that nothing that was started stays behind
         self._library = _library()
         argv = (ctypes.c_char_p * (len(words) + 1))(*map(str.encode, words))
         self._handle = self._library.bench_begin(_bytes(name), _bytes(about), None, len(words), argv)
