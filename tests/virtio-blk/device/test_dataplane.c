@@ -717,6 +717,119 @@ static void test_destroyed_at_any_time(void **state)
     destroy_during(WIRE_RESET_OWNER, NULL, 0);
 }
 
+/* ---- drains by others ---- */
+
+/* A coroutine of the main loop that drains the device, as whatever else lives there may. */
+struct drainer {
+    _Atomic bool leave;           /* after this drain */
+    _Atomic unsigned drains;
+    _Atomic unsigned violations;  /* something was watched or under way while drained */
+    _Atomic bool ended;
+};
+
+static void drain_repeatedly(void *opaque)
+{
+    struct drainer *drainer = opaque;
+    struct vblk_device *device = served.device;
+
+    do {
+        vblk_dataplane_drain_begin_co(device);
+        for (unsigned i = 0; i < QUEUES; i++)
+            if (device->queues[i].handler || atomic_load(&device->queues[i].in_flight) > 0)
+                atomic_fetch_add(&drainer->violations, 1);
+        vblk_dataplane_drain_end(device);
+        atomic_fetch_add(&drainer->drains, 1);
+        rt_coroutine_wake(rt_coroutine_self()); /* others have their turn */
+        rt_coroutine_yield();
+    } while (!atomic_load(&drainer->leave));
+    atomic_store(&drainer->ended, true);
+}
+
+static void enter_drainer(void *opaque)
+{
+    struct rt_coroutine *co = rt_coroutine_create(drain_repeatedly, opaque);
+
+    if (co)
+        rt_coroutine_enter(co);
+}
+
+static void drainer_start(struct drainer *drainer)
+{
+    assert_int_equal(rt_loop_post(served.main_loop, enter_drainer, drainer), 0);
+}
+
+static void drainer_await(struct drainer *drainer)
+{
+    int64_t deadline_ns = rt_clock_ns() + SERVED_DEADLINE_MS * INT64_C(1000000);
+
+    while (!atomic_load(&drainer->ended)) {
+        assert_true(rt_clock_ns() < deadline_ns);
+        usleep(500);
+    }
+    assert_int_equal(atomic_load(&drainer->violations), 0);
+}
+
+static bool two_drain(struct vblk_device *device)
+{
+    return atomic_load(&device->drain_depth) == 2;
+}
+
+static void test_two_drains_wait_for_one_request(void **state)
+{
+    struct front_end *fe = started_front_end();
+    struct drainer drainers[2] = { { .leave = true }, { .leave = true } };
+
+    (void)state;
+    gate_close();
+    served_submit(fe, 0, VIRTIO_BLK_T_IN, 0, NULL, 512);
+    fe_queue_publish(fe_queue(fe, 0));
+    gate_await(1);
+    for (unsigned i = 0; i < 2; i++)
+        drainer_start(&drainers[i]);
+    served_wait(&served, two_drain, "both wait");
+    gate_open();
+    for (unsigned i = 0; i < 2; i++)
+        drainer_await(&drainers[i]);
+    fe_queue_give(fe_queue(fe, 0), served_reap(fe, 0));
+    read_once(fe, 0);
+    assert_int_equal(fe_stop(fe), 0);
+    assert_nothing_left();
+    fe_destroy(fe);
+}
+
+static void test_drains_in_the_middle_of_starts_and_stops(void **state)
+{
+    struct drainer drainers[2] = { { .leave = false }, { .leave = false } };
+    struct front_end *fe;
+    uint16_t base;
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++)
+        drainer_start(&drainers[i]);
+    for (unsigned round = 0; round < 20; round++) {
+        fe = started_front_end();
+        for (unsigned i = 0; i < QUEUES; i++)
+            read_once(fe, i);
+        /* One ring alone. */
+        assert_int_equal(fe_queue_stop(fe, 1, &base), 0);
+        assert_int_equal(fe_queue_start(fe, 1), 0);
+        assert_int_equal(fe_queue_enable(fe, 1, true), 0);
+        read_once(fe, 1);
+        assert_int_equal(fe_stop(fe), 0);
+        served_wait(&served, served_is_stopped, "the device stopped");
+        for (unsigned i = 0; i < QUEUES; i++)
+            assert_null(served.device->queues[i].handler);
+        fe_destroy(fe);
+    }
+    for (unsigned i = 0; i < 2; i++)
+        atomic_store(&drainers[i].leave, true);
+    for (unsigned i = 0; i < 2; i++) {
+        drainer_await(&drainers[i]);
+        assert_true(atomic_load(&drainers[i].drains) >= 20);
+    }
+    assert_nothing_left();
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -743,6 +856,8 @@ int main(void)
         TEST(test_reset_stops_everything),
         TEST(test_front_ends_leave_at_any_time),
         TEST(test_destroyed_at_any_time),
+        TEST(test_two_drains_wait_for_one_request),
+        TEST(test_drains_in_the_middle_of_starts_and_stops),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
