@@ -52,8 +52,9 @@ struct rt_handler {
     bool paused;
     TAILQ_ENTRY(rt_handler) ready_link;  /**< in loop->ready when ready != 0 */
     enum poll_place poll_place;
+    uint64_t polled_serial; /**< of the lists that it is in */
     struct poll_window window;
-    TAILQ_ENTRY(rt_handler) polled_link; /**< in loop->polled or loop->resting, as poll_place says */
+    TAILQ_ENTRY(rt_handler) polled_link; /**< in loop->polled, resting or closed, as poll_place says */
 
     /* Under the registry lock. */
     LIST_ENTRY(rt_handler) link; /**< in loop->handlers; after the detach in loop->dead or loop->stuck */

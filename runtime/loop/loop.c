@@ -82,6 +82,7 @@ int rt_loop_create(const char *name, struct rt_loop **loop_out)
     TAILQ_INIT(&loop->ready);
     TAILQ_INIT(&loop->polled);
     TAILQ_INIT(&loop->resting);
+    TAILQ_INIT(&loop->closed);
     LIST_INIT(&loop->handlers);
     LIST_INIT(&loop->pollable);
     LIST_INIT(&loop->dead);

@@ -65,14 +65,17 @@ struct rt_loop {
     /* Loop's thread only. */
     alignas(CACHE_LINE_BYTES) unsigned depth; /**< passes on the stack */
     struct handler_queue ready;               /**< to be dispatched; nested passes share it */
-    /* As of polled_generation; who is in neither is closed. */
+    /* Handlers with a poll callback, as of polled_generation. */
     struct handler_queue polled;  /**< active: they have had poll_begin */
     struct handler_queue resting; /**< their window is open, and the next phase of polling takes them in */
+    struct handler_queue closed;  /**< not polled */
     unsigned polled_count;
+    uint64_t polled_serial; /**< how often the lists were built */
     uint64_t polled_generation;
     int64_t poll_limit_ns;            /**< poll_max_ns as the loop has taken it up */
     struct poll_window notify_window; /**< what notifies polling pays; like a handler's */
     int64_t poll_clock_ns;            /**< the clock as polling last read it */
+    int64_t peeked_ns;                /**< when a closed one was looked at last */
     int64_t looked_ns; /**< when the monitor was asked last, in a loop that polls */
     struct work_queue bh_queue, woken_queue;
     int64_t hog_mark_ns;

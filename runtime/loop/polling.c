@@ -21,6 +21,9 @@
 /* The clock is read once in this many looks. */
 #define POLL_LOOKS_PER_CLOCK 16
 
+/* One of those who are not polled is looked at in memory so often, in turn: a hundredth of the time, however many. */
+#define POLL_PEEK_INTERVAL_NS 1000
+
 /* Descriptors that are not polled are looked at this often while polling goes well: a system call of one or two
  * microseconds, so about a hundredth of the time. */
 #define MONITOR_LOOK_INTERVAL_NS 100000
@@ -78,34 +81,43 @@ static inline void cpu_relax(void)
 
 static struct handler_queue *place_of(struct rt_handler *handler)
 {
-    return handler->poll_place == POLL_ACTIVE ? &handler->loop->polled : &handler->loop->resting;
+    struct rt_loop *loop = handler->loop;
+    return handler->poll_place == POLL_ACTIVE    ? &loop->polled
+           : handler->poll_place == POLL_RESTING ? &loop->resting
+                                                 : &loop->closed;
 }
 
 static void move_to(struct rt_handler *handler, enum poll_place place)
 {
-    if (handler->poll_place != POLL_CLOSED)
-        TAILQ_REMOVE(place_of(handler), handler, polled_link);
+    TAILQ_REMOVE(place_of(handler), handler, polled_link);
     handler->loop->polled_count -= handler->poll_place == POLL_ACTIVE;
     handler->poll_place = place;
     handler->loop->polled_count += place == POLL_ACTIVE;
-    if (place != POLL_CLOSED)
-        TAILQ_INSERT_TAIL(place_of(handler), handler, polled_link);
+    TAILQ_INSERT_TAIL(place_of(handler), handler, polled_link);
 }
 
 void polling_forget_all(struct rt_loop *loop)
 {
     TAILQ_INIT(&loop->polled);
     TAILQ_INIT(&loop->resting);
+    TAILQ_INIT(&loop->closed);
     loop->polled_count = 0;
+    loop->polled_serial++;
 }
 
 void polling_remember(struct rt_handler *handler)
 {
-    enum poll_place place = handler->poll_place;
-    if (place != POLL_ACTIVE)
-        place = polls_forever(handler->loop) || handler->window.ns > 0 ? POLL_RESTING : POLL_CLOSED;
-    handler->poll_place = POLL_CLOSED; /* in no list */
-    move_to(handler, place);
+    if (handler->poll_place != POLL_ACTIVE)
+        handler->poll_place = polls_forever(handler->loop) || handler->window.ns > 0 ? POLL_RESTING : POLL_CLOSED;
+    handler->polled_serial = handler->loop->polled_serial;
+    handler->loop->polled_count += handler->poll_place == POLL_ACTIVE;
+    TAILQ_INSERT_TAIL(place_of(handler), handler, polled_link);
+}
+
+/* The monitor may report one that is so new that the lists lack it, or that was detached and left out of them. */
+static bool is_listed(const struct rt_handler *handler)
+{
+    return handler->polled_serial == handler->loop->polled_serial;
 }
 
 /* ---- windows ---- */
@@ -260,6 +272,26 @@ static struct rt_handler *look(struct rt_loop *loop)
     return first;
 }
 
+/* One look at one of those whose windows are closed, in turn. Nobody turned their notifications off, but the monitor,
+ * where they show too, is asked seldom while polling goes well. Returns it if it has work. */
+static struct rt_handler *peek(struct rt_loop *loop, int64_t started_ns, int64_t now_ns)
+{
+    struct rt_handler *handler = TAILQ_FIRST(&loop->closed);
+    if (!handler || now_ns - loop->peeked_ns < POLL_PEEK_INTERVAL_NS)
+        return NULL;
+    loop->peeked_ns = now_ns;
+    move_to(handler, POLL_CLOSED); /* to the end of the line */
+    if (handler_is_running(handler) || !handler_enter(handler))
+        return NULL;
+    bool has_work = handler->callbacks.poll(handler->opaque);
+    handler_leave(handler);
+    if (!has_work)
+        return NULL;
+    handler_set_ready(handler, HANDLER_READY_POLL);
+    adapt(loop, handler, now_ns - started_ns);
+    return handler;
+}
+
 void polling_look(struct rt_loop *loop)
 {
     if (!TAILQ_EMPTY(&loop->polled))
@@ -273,7 +305,7 @@ static void adapt_reported(struct rt_loop *loop, int64_t idle_ns)
     TAILQ_FOREACH(handler, &loop->ready, ready_link)
     {
         /* One in a phase was kicked before it joined. */
-        if ((handler->ready & HANDLER_READY_FD) && handler_can_poll(handler) &&
+        if ((handler->ready & HANDLER_READY_FD) && handler_can_poll(handler) && is_listed(handler) &&
             handler->poll_place != POLL_ACTIVE)
             adapt(loop, handler, idle_ns);
     }
@@ -304,7 +336,8 @@ static bool look_until(struct rt_loop *loop, int64_t started_ns, int64_t deadlin
             if (!polls_forever(loop))
                 adapt_reported(loop, now_ns - started_ns);
         }
-        *cause_out = TAILQ_FIRST(&loop->ready); /* reported, or slipped in */
+        (void)peek(loop, started_ns, now_ns);
+        *cause_out = TAILQ_FIRST(&loop->ready); /* reported, slipped in, or found just now */
         if (*cause_out || leave_ns == 0)
             return *cause_out != NULL;
     }
@@ -330,7 +363,8 @@ bool polling_run(struct rt_loop *loop, int64_t deadline_ns, int64_t *now_ns)
     join(loop, started_ns);
     lttng_ust_tracepoint(rt_loop, poll_begin, loop->id, widest_ns(loop),
                          deadline_ns == DEADLINE_NEVER ? RT_FOREVER : deadline_ns - started_ns);
-    struct rt_handler *cause = look(loop);
+    struct rt_handler *cause = look(loop), *peeked = peek(loop, started_ns, started_ns);
+    cause = cause ? cause : peeked;
     bool progress = cause || loop_is_notified(loop);
     if (!progress) { /* a busy loop finds work at once: no time to be told apart */
         phase_enter(loop, LOOP_POLLING, started_ns, 0);

@@ -112,7 +112,8 @@ void rt_loop_quit(struct rt_loop *loop);
  * What to do with a descriptor. poll and poll_ready come together or not at all.
  *
  * ready:      the descriptor is readable. Returns whether something was consumed (false: EAGAIN).
- * poll:       looks in memory whether there is work, without system calls and side effects.
+ * poll:       looks in memory whether there is work, without system calls and side effects. Now and then it is called
+ *             outside of a phase, too.
  * poll_ready: poll said yes; do the work. Returns whether something was consumed.
  * poll_begin, poll_end: (may be NULL) busy polling starts or stops for this handler: e.g. turn the driver's
  *             notifications off and on. poll_end returns whether work slipped in meanwhile: then the loop
@@ -207,8 +208,9 @@ void rt_timer_destroy(struct rt_timer *timer);
 
 /**
  * Adaptive busy polling: each handler's window grows from 0 towards max_ns while polling it pays and shrinks when not.
- * 0 turns it off (default). RT_FOREVER never blocks: a core of its own. Handlers that are not polled are looked at
- * meanwhile, every 100 microseconds. Thread: any. Trace: rt_loop:poll_adjust.
+ * 0 turns it off (default). RT_FOREVER never blocks: a core of its own. While some are polled the others are not
+ * forgotten: descriptors are looked at every 100 microseconds, and each microsecond one of the handlers that could be
+ * polled. Thread: any. Trace: rt_loop:poll_adjust.
  */
 void rt_loop_set_poll(struct rt_loop *loop, int64_t max_ns);
 
