@@ -1,8 +1,9 @@
 /*
  * poll-waste: a loop spends most of its time polling, and polling hardly ever finds anything.
  *
- * Decided by the loop's running totals over the whole recording. The handler that made the polling window grow, or that
- * at least ended most polls that paid, is the one that keeps it open.
+ * Decided by the loop's running totals over the whole recording. The handler whose polling window grew most often, or that
+ * at least ended most polls that paid, is the one that keeps the loop polling. Windows may be one for each handler, or one
+ * for all: then the last change is that of all.
  */
 #include <inttypes.h>
 
@@ -19,12 +20,12 @@ static const enum event_id events[] = { EVENT_rt_loop_poll_adjust, EVENT_rt_loop
 struct keeper {
     uint64_t handler_id;
     uint64_t grown, ended;
+    int64_t adjusted_ns, ns; /* when its window changed last, and to what; 0: never */
 };
 
 struct window {
     struct keeper keepers[KEEPERS_MAX];
     unsigned count;
-    int64_t adjusted_ns, ns;
 };
 
 struct poll_waste {
@@ -73,6 +74,7 @@ static void on_event(void *state, const struct occurrence *what)
     struct poll_waste *waste = state;
     const union event_fields *f = &what->event->fields;
     struct window *window;
+    struct keeper *keeper;
 
     if (!what->loop || (what->event->id == EVENT_rt_loop_poll_end && !f->rt_loop_poll_end.progress))
         return;
@@ -85,10 +87,10 @@ static void on_event(void *state, const struct occurrence *what)
         need_keeper(window, f->rt_loop_poll_end.handler_id)->ended++;
         return;
     }
-    window->adjusted_ns = what->event->time_ns;
-    window->ns = f->rt_loop_poll_adjust.new_ns;
-    if (f->rt_loop_poll_adjust.new_ns > f->rt_loop_poll_adjust.old_ns)
-        need_keeper(window, f->rt_loop_poll_adjust.handler_id)->grown++;
+    keeper = need_keeper(window, f->rt_loop_poll_adjust.handler_id);
+    keeper->adjusted_ns = what->event->time_ns;
+    keeper->ns = f->rt_loop_poll_adjust.new_ns;
+    keeper->grown += f->rt_loop_poll_adjust.new_ns > f->rt_loop_poll_adjust.old_ns;
 }
 
 static const struct keeper *main_keeper(const struct window *window)
@@ -128,10 +130,10 @@ static void tell_keeper(struct finding *finding, const struct process *process, 
         if (handler)
             finding_subject(finding, "fd", json_integer(handler->fd));
     }
-    if (window->adjusted_ns)
-        finding_evidence(finding, window->adjusted_ns, EVENT_rt_loop_poll_adjust,
-                         "the window of %s is %" PRId64 " ns; %s made it grow %" PRIu64 " times",
-                         loop_text(process, loop->id), window->ns, name_out, keeper->grown);
+    if (keeper->adjusted_ns)
+        finding_evidence(finding, keeper->adjusted_ns, EVENT_rt_loop_poll_adjust,
+                         "%s polls %s for up to %" PRId64 " ns; that window grew %" PRIu64 " times",
+                         loop_text(process, loop->id), name_out, keeper->ns, keeper->grown);
 }
 
 static void judge(const struct poll_waste *waste, const struct loop *loop)

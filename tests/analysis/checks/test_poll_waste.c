@@ -50,6 +50,9 @@ static void test_found(void **state)
     assert_int_equal(json_number_of(finding, "count"), 990);
     assert_int_equal(json_number_of(json_object_get(finding, "subject"), "handler_id"), 7);
     assert_non_null(strstr(json_text_of(finding, "summary"), "handler 7 (queue 0 of disk)"));
+    /* Its own window, not the one that was adjusted last. */
+    assert_non_null(
+        strstr(json_text_of(json_array_get(json_object_get(finding, "evidence"), 0), "text"), "up to 32000 ns"));
     assert_int_equal(feed_status(f), 0);
     expect(f, "poll-waste", "");
 }
