@@ -192,10 +192,10 @@ static void finish(void *state)
     finding_advice(finding,
                    "Let the pool hold %" PRIu64 " coroutines (%s%" PRIu64
                    "%s): more devices or queues raise its maximum, and its "
-                   "hard maximum (%" PRIu64 ") follows from vm.max_map_count and the memory.",
+                   "hard maximum (%s) follows from vm.max_map_count and the memory.",
                    suggestion, overflow->live_max > global_max ? "" : "samples saw only ", overflow->live_max,
                    " alive at once",
-                   process->global_pool.valid ? f->rt_pool_global_sample.global_hard_max : 0);
+                   pool_hard_max_text(process));
 }
 
 const struct check_class check_pool_overflow = {

@@ -102,6 +102,12 @@ static void finish(void *state)
                          thread_text(process, thread->tid), thread->totals.misses, thread->totals.takes);
     }
     g_list_free(threads);
+    if (process->global_pool.valid && f->rt_pool_global_sample.global_max == 0) {
+        finding_summary(finding, "%s has no coroutine pool: it makes a stack for every coroutine and frees it again",
+                        process_text(process));
+        finding_advice(finding, "Let it have one: --coroutine-pool=batched, the default.");
+        return;
+    }
     finding_summary(finding,
                     "%s makes coroutines anew all the time: its pool (at most %" PRIu64
                     " beyond the threads' own) is smaller than its load needs",
@@ -110,8 +116,8 @@ static void finish(void *state)
     finding_advice(
         finding,
         "Each miss maps a stack and frees it again. Let the pool be larger: more devices or queues raise "
-        "its maximum; its hard maximum (%" PRIu64 ") follows from vm.max_map_count and the memory.",
-        process->global_pool.valid ? f->rt_pool_global_sample.global_hard_max : 0);
+        "its maximum; its hard maximum (%s) follows from vm.max_map_count and the memory.",
+        pool_hard_max_text(process));
 }
 
 const struct check_class check_pool_thrash = {

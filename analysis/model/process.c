@@ -247,6 +247,20 @@ const char *thread_text(const struct process *process, int64_t tid)
     return text;
 }
 
+const char *pool_hard_max_text(const struct process *process)
+{
+    const uint64_t hard_max = process->global_pool.fields.rt_pool_global_sample.global_hard_max;
+    char *text = text_buffer();
+
+    if (!process->global_pool.valid)
+        g_snprintf(text, TEXT_MAX, "unknown");
+    else if (hard_max == UINT32_MAX)
+        g_snprintf(text, TEXT_MAX, "none");
+    else
+        g_snprintf(text, TEXT_MAX, "%" PRIu64, hard_max);
+    return text;
+}
+
 const char *lock_text(const struct process *process, uint64_t lock_id)
 {
     const struct lock *lock = process_lock(process, lock_id);

@@ -302,6 +302,7 @@ const char *device_text(const struct process *process, uint32_t device_id);
 const char *thread_text(const struct process *process, int64_t tid); /**< "iothread0 (54309)" */
 const char *lock_text(const struct process *process, uint64_t lock_id);
 const char *process_text(const struct process *process);
+const char *pool_hard_max_text(const struct process *process); /**< "16382", "none" where there is no limit */
 const char *process_name(const struct process *process); /**< NULL: unknown */
 const char *state_text(enum device_state state);
 const char *role_text(enum handler_role role);

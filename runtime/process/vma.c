@@ -7,17 +7,19 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "coroutine/stack.h"
 #include "rt/loop.h"
 #include "rt/pool.h"
 #include "rt/process.h"
 
-/* Counting may take a hundredth of one core, and the count may be ten seconds old: whichever is sooner. */
+/* Counting may take a hundredth of one core, and the count may be ten seconds old: whichever is sooner. Stacks are what
+ * uses mappings up in less time than that, and their own are known exactly: only the others are that old. */
 #define COST_SHARE 100
 #define AGE_MAX_NS INT64_C(10000000000)
 
 static struct {
     pthread_mutex_t lock;
-    uint32_t count;
+    int64_t others; /* mappings that hold no stacks */
     int64_t next_ns;
 } counted = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -63,21 +65,30 @@ uint32_t rt_vma_limit(void)
     return limit > 0 && limit < RT_POOL_NO_LIMIT ? (uint32_t)limit : RT_POOL_NO_LIMIT;
 }
 
+static uint32_t stack_mappings(void)
+{
+    uint32_t stacks, mappings;
+
+    rt_stack_counts(&stacks, &mappings);
+    return mappings;
+}
+
 uint32_t rt_process_vma_count(void)
 {
     uint32_t count;
+    int64_t now;
 
     pthread_mutex_lock(&counted.lock);
     if (rt_clock_ns() >= counted.next_ns) {
-        int64_t begin_ns = rt_clock_ns(), cost_ns, age_ns;
+        int64_t begin_ns = rt_clock_ns(), cost_ns, age_ns, stacks = stack_mappings();
 
         if (rt_vma_count_now(&count) == 0)
-            counted.count = count;
+            counted.others = (int64_t)count - (stacks + stack_mappings()) / 2; /* some may have come meanwhile */
         cost_ns = rt_clock_ns() - begin_ns;
         age_ns = cost_ns * COST_SHARE;
         counted.next_ns = begin_ns + (age_ns < AGE_MAX_NS ? age_ns : AGE_MAX_NS);
     }
-    count = counted.count;
+    now = counted.others + stack_mappings();
     pthread_mutex_unlock(&counted.lock);
-    return count;
+    return now > 0 ? (uint32_t)now : 0;
 }

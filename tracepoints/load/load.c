@@ -137,6 +137,9 @@ int tracepoints_load(void (*session_started)(void *opaque), void *opaque)
         snprintf(state.reason, sizeof(state.reason), "%s (is LTTng-UST installed?)", dlerror());
         return -ELIBACC;
     }
+    /* lttng-ust cancels its threads when the process ends, and for that the C library loads this one: by then there may
+     * be no mapping left, and the process would be aborted. Without it nothing changes. */
+    (void)dlopen("libgcc_s.so.1", RTLD_NOW);
     state.reason[0] = 0;
     atomic_store(&state.loaded, true);
     return 0;

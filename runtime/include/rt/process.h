@@ -52,7 +52,10 @@ void rt_process_remove_source(struct rt_process_source *source);
 /** Ask the sampler for a baseline (what a new tracing session does by itself). Async-signal-safe. */
 void rt_process_request_baseline(void);
 
-/** Mappings of this process, counted from /proc/self/maps; may be up to 10 s old where counting is dear. */
+/**
+ * Mappings of this process: those of stacks as they are now, the others as counted from /proc/self/maps, which may be
+ * up to 10 s ago where counting is dear.
+ */
 uint32_t rt_process_vma_count(void);
 
 #endif

@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -15,12 +16,13 @@ struct rate {
     int seconds, takes, misses; /* of each of two threads, in each second */
 };
 
-static struct feed *run(const struct rate *rates)
+static struct feed *run_with(const struct rate *rates, const char *global_pool)
 {
     struct feed *f = feed_create(FEED_CORE_ONLY);
     int second = 2;
     long takes = 5000, misses = 5000; /* what was before does not count */
 
+    feed(f, global_pool);
     for (; rates->seconds; rates++) {
         for (int i = 0; i < rates->seconds; i++, second++) {
             for (int tid = 12; tid <= 13; tid++)
@@ -36,6 +38,11 @@ static struct feed *run(const struct rate *rates)
                     second, tid, tid, takes, takes, misses);
     feed_end(f, second + 1);
     return f;
+}
+
+static struct feed *run(const struct rate *rates)
+{
+    return run_with(rates, "1.9 19@3 rt_pool:global_sample global_size=100 global_max=128 global_hard_max=4294967295");
 }
 
 static void expect(const struct rate *rates, const char *verdict)
@@ -61,6 +68,21 @@ static void test_found(void **state)
     feed_destroy(f);
 }
 
+static void test_advice_fits_the_pool(void **state)
+{
+    const struct rate rates[] = { { 7, 1000, 1000 }, { 0 } };
+    struct feed *f = run(rates);
+
+    assert_non_null(strstr(json_text_of(feed_finding(f, "pool-thrash"), "advice"), "hard maximum (none)"));
+    feed_destroy(f);
+
+    /* A process without a pool is not told to make it larger. */
+    f = run_with(rates, "1.9 19@3 rt_pool:global_sample global_size=0 global_max=0 global_hard_max=0");
+    assert_non_null(strstr(json_text_of(feed_finding(f, "pool-thrash"), "summary"), "no coroutine pool"));
+    assert_non_null(strstr(json_text_of(feed_finding(f, "pool-thrash"), "advice"), "--coroutine-pool=batched"));
+    feed_destroy(f);
+}
+
 static void test_limits(void **state)
 {
     expect((struct rate[]){ { 5, 1000, 51 }, { 0 } }, "pool-thrash/");
@@ -76,6 +98,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_found),
+        cmocka_unit_test(test_advice_fits_the_pool),
         cmocka_unit_test(test_limits),
     };
 

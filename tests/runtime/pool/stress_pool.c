@@ -46,7 +46,7 @@
 #define WAITING_MAX (DEPTH_MAX + 4 * SLOTS)
 #define WAKERS 2
 #define MARK_WORDS 64
-#define DEADLINE_S (60 + lives_wanted / 2000)
+#define DEADLINE_S (60 + lives_wanted / 500)
 
 static struct rt_iothread *iothreads[SLOTS];
 /* Who moves to a loop that may end holds it. */

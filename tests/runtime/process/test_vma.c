@@ -10,43 +10,25 @@
 
 #include <cmocka.h>
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "child.h"
+#include "mappings.h"
+#include "rt/coroutine.h"
 #include "rt/loop.h"
 #include "rt/pool.h"
 #include "rt/process.h"
 
-static unsigned count_lines(const char *path)
-{
-    unsigned count = 0;
-    int c;
-    FILE *file = fopen(path, "re");
-
-    CHILD_CHECK(file != NULL);
-    while ((c = getc(file)) != EOF)
-        count += c == '\n';
-    fclose(file);
-    return count;
-}
-
 static void in_child_count(void *opaque)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
     unsigned extra = 4000, counted;
-    char *pages = mmap(NULL, extra * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *pages = fill_mappings(extra);
     int64_t deadline_ns;
 
-    CHILD_CHECK(pages != MAP_FAILED);
-    for (unsigned i = 0; i < extra; i += 2)
-        CHILD_CHECK(mprotect(pages + i * page, page, PROT_READ) == 0);
     counted = rt_process_vma_count();
-    CHILD_CHECK(counted + 8 >= count_lines("/proc/self/maps") && counted <= count_lines("/proc/self/maps") + 8);
+    CHILD_CHECK(counted + 8 >= count_maps() && counted <= count_maps() + 8);
     CHILD_CHECK(counted >= extra);
 
     /* Old for a while, but not for ever. */
-    munmap(pages, extra * page);
+    munmap(pages, extra * (size_t)sysconf(_SC_PAGESIZE));
     deadline_ns = rt_clock_ns() + INT64_C(15000000000);
     while (rt_process_vma_count() == counted)
         CHILD_CHECK(rt_clock_ns() < deadline_ns);
@@ -56,6 +38,39 @@ static void in_child_count(void *opaque)
 static void test_counts_what_the_kernel_counts(void **state)
 {
     assert_int_equal(run_in_child(in_child_count, NULL), 0);
+}
+
+static void wait_for_ever(void *opaque)
+{
+    rt_coroutine_yield();
+}
+
+/* A burst uses mappings up faster than they are counted. */
+static void in_child_burst(void *opaque)
+{
+    unsigned lines, counted, stacks = 600;
+
+    CHILD_CHECK(rt_stack_configure(RT_STACK_GUARD_MPROTECT, 0) == 0);
+    fill_mappings(40000); /* to be counted again soon would be dear */
+    counted = rt_process_vma_count();
+    for (unsigned i = 0; i < stacks; i++) {
+        struct rt_coroutine *co = rt_coroutine_create(wait_for_ever, NULL);
+
+        CHILD_CHECK(co != NULL);
+        rt_coroutine_enter(co);
+    }
+    CHILD_CHECK(rt_process_vma_count() >= counted + 2 * stacks);
+    counted = rt_process_vma_count();
+    lines = count_maps();
+    CHILD_CHECK(counted + 40 >= lines && counted <= lines + 40);
+}
+
+static void test_a_burst_of_stacks_is_seen_at_once(void **state)
+{
+#if defined(__SANITIZE_THREAD__)
+    skip(); /* it maps for itself with every stack */
+#endif
+    assert_int_equal(run_in_child(in_child_burst, NULL), 0);
 }
 
 static void test_limit_is_the_sysctl(void **state)
@@ -75,6 +90,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_counts_what_the_kernel_counts),
+        cmocka_unit_test(test_a_burst_of_stacks_is_seen_at_once),
         cmocka_unit_test(test_limit_is_the_sysctl),
     };
 
