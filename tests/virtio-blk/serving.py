@@ -1,6 +1,7 @@
 """vblkd as a process, and vblk-load against it, for the integration tests beside this file.
 
-Programs come from the environment, which the build sets: VBLKD, VBLK_LOAD, VBLKSCOPE.
+Programs come from the environment, which the build sets: VBLKD, VBLK_LOAD, VBLKSCOPE. VBLKD_OPTIONS are given to every
+vblkd besides, so that a test can be run under other policies.
 """
 
 import json
@@ -36,8 +37,9 @@ class Server:
 
     def start(self):
         with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen([os.environ["VBLKD"], *self.options], stdin=subprocess.DEVNULL, stdout=log,
-                                            stderr=log, pass_fds=self.pass_fds, env=self.env)
+            arguments = [os.environ["VBLKD"], *os.environ.get("VBLKD_OPTIONS", "").split(), *self.options]
+            self.process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                            pass_fds=self.pass_fds, env=self.env)
         wait_for(lambda: "ready, serving" in self.log() or self.process.poll() is not None, DEADLINE_S, "vblkd is ready")
         assert self.process.poll() is None, f"vblkd ended at its start: {self.log()}"
         for path in self.sockets:
