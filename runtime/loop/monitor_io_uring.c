@@ -47,7 +47,6 @@ struct monitor_watch {
     struct rt_handler *handler;
     int fd;
     bool multishot;
-    _Atomic bool removed; /* the handler may be gone */
 
     /* The loop's thread. */
     bool armed; /* the kernel has a request that will complete */
@@ -172,12 +171,11 @@ static int uring_add(struct monitor *monitor, struct rt_handler *handler)
     return 0;
 }
 
+/* The next wait takes it out before it looks at what is ready; one that is in progress may still report it. */
 static int uring_remove(struct monitor *monitor, struct rt_handler *handler)
 {
     struct monitor_watch *watch = handler->watch;
     pthread_mutex_lock(&monitor->lock);
-    /* Later waits take it out before they look at what is ready. */
-    atomic_store_explicit(&watch->removed, true, memory_order_relaxed);
     STAILQ_INSERT_TAIL(&monitor->removed, watch, removed_link);
     atomic_store_explicit(&monitor->changed, true, memory_order_relaxed);
     pthread_mutex_unlock(&monitor->lock);
@@ -305,8 +303,6 @@ static struct rt_handler *complete(struct monitor *monitor, const struct io_urin
             watch_free(monitor, watch);
         return NULL;
     }
-    if (atomic_load_explicit(&watch->removed, memory_order_relaxed))
-        return NULL; /* the next wait lets go of it */
     set_to_arm(monitor, watch);
     /* Cancelled by nobody here: armed again, it will say. Other errors are told by being ready. */
     return watch->paused || cqe->res == -ECANCELED ? NULL : watch->handler;

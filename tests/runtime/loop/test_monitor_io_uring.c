@@ -128,17 +128,31 @@ static void more_than_the_rings_hold(void **state)
     }
 }
 
+static struct rt_loop_stats until_asleep(struct rt_loop *loop)
+{
+    struct rt_loop_stats before = stats_of(loop), now;
+    UNTIL((now = stats_of(loop), now.passes == before.passes && now.wait_ns > before.wait_ns) ||
+          (before = now, false));
+    return now;
+}
+
 /* The loop has nothing else to wake it, neither for what is attached nor for what is detached. */
 static void sleeping_loop_takes_changes_of_other_threads(void **state)
 {
     struct rt_iothread *io;
     assert_int_equal(rt_iothread_create("ring", 0, &io), 0);
-    for (int i = 0; i < 50; i++) {
+    struct rt_loop *loop = rt_iothread_loop(io);
+    for (int i = 0; i < 60; i++) {
         struct watched w;
         int ends[2];
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
-        watch(&w, rt_iothread_loop(io), ends[0], leave_it);
-        if (i % 2) {
+        struct rt_loop_stats before = until_asleep(loop);
+        watch(&w, loop, ends[0], leave_it);
+        if (i % 2) { /* it hears of both while it sleeps, and the kernel has a request of it */
+            UNTIL(stats_of(loop).passes > before.passes);
+            (void)until_asleep(loop);
+        }
+        if (i % 4 == 3) {
             assert_int_equal(write(ends[1], "x", 1), 1);
             UNTIL(atomic_load(&w.calls) > 0);
         }
