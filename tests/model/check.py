@@ -31,6 +31,7 @@ SKIP = 77
 MEMORY_MAX_MIB = 900
 DEPTH_MAX = 1_000_000
 SEARCH_MAX_S = 600
+HASH_BITS = 20  # of the table of states at first; it grows
 MEMORIES = ("SC", "TSO", "PSO", "C11")
 TOOLS = ["spin", "cc"]
 
@@ -95,7 +96,7 @@ def search(model, check, directory, shortest=False):
     if status:
         raise RuntimeError(f"the compiler: {output}")
     # -a -f: acceptance cycles in which every process that can go on does at some time.
-    _, output = run(directory, "./pan", f"-m{DEPTH_MAX}", *(["-a", "-f"] if liveness else []))
+    _, output = run(directory, "./pan", f"-m{DEPTH_MAX}", f"-w{HASH_BITS}", *(["-a", "-f"] if liveness else []))
     return output
 
 

@@ -175,21 +175,25 @@ inline drain_begin(me)
 #endif
     r = 0;
     do
-    :: r < RINGS && in_home[r] ->
+    :: r < RINGS && has_ring[r] ->
         to_home(me);
-        /* ORDER dataplane.started [D2]: in the ring's loop, behind whoever is about to attach it there. */
-#if defined(DRAIN_OF_STARTED_ONLY)
         if
-        :: started -> detach(r)
+        :: in_home[r] ->
+            /* ORDER dataplane.started [D2]: in the ring's loop, behind whoever is about to attach it there. */
+#if defined(DRAIN_OF_STARTED_ONLY)
+            if
+            :: started -> detach(r)
+            :: else
+            fi;
+#elif !defined(DRAIN_DETACHES_IN_MAIN)
+            detach(r);
+#endif
+            drain_ring(me, r)
         :: else
         fi;
-#elif !defined(DRAIN_DETACHES_IN_MAIN)
-        detach(r);
-#endif
-        drain_ring(me, r);
         to_main(me);
         r++
-    :: r < RINGS && !in_home[r] -> r++
+    :: r < RINGS && !has_ring[r] -> r++
     :: else -> r = 0; break
     od;
     has_drained()

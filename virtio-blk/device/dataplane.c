@@ -161,14 +161,16 @@ void vblk_dataplane_drain_begin_co(struct vblk_device *device)
     for (unsigned i = 0; i < device->queue_count; i++) {
         struct vblk_queue *queue = &device->queues[i];
 
-        if (!queue->bh)
+        if (!queue->vq)
             continue;
         rt_coroutine_move(queue->home);
-        /* ORDER dataplane.started [D2]: whatever the flag says, since a stop may have cleared it and not be here yet. */
-        vblk_notifier_detach(queue);
-        vblk_queue_drain_co(queue); /* ORDER dataplane.started [D3] */
+        if (queue->bh) {
+            /* ORDER dataplane.started [D2]: whatever the flag says: a stop may have cleared it and not be here yet. */
+            vblk_notifier_detach(queue);
+            vblk_queue_drain_co(queue); /* ORDER dataplane.started [D3] */
+        }
+        rt_coroutine_move(device->main_loop); /* where one may look whether the next one has a ring */
     }
-    rt_coroutine_move(device->main_loop);
 }
 
 void vblk_dataplane_drain_end(struct vblk_device *device)

@@ -392,7 +392,8 @@ int vblk_queue_create_ring(struct vblk_queue *queue)
     }
     queue->deferred = NULL;
     queue->deferred_last = &queue->deferred;
-    queue->interrupt_pending = queue->polling = queue->starved = queue->unfinished = false;
+    /* interrupt_pending is clear since the drain, and another drain may be looking at it in the loop. */
+    queue->polling = queue->starved = queue->unfinished = false;
     pthread_mutex_unlock(&device->ring_lock);
     return 0;
 }
