@@ -37,6 +37,8 @@ struct rt_coroutine {
     struct rt_coroutine *pool_next;  /**< next in its batch */
     struct rt_coroutine *batch_next; /**< first of a batch in the global pool: next batch */
     uint32_t batch_count;            /**< first of a batch in the global pool: its size */
+    bool batch_released;             /**< first of a batch: the others' memory is gone; rt_stack_release_memory() */
+    int64_t batch_idle_since_ns;     /**< first of a batch in the global pool */
 
     /* Fixed when the stack is made. */
     uint32_t stack_index; /**< in its slab */

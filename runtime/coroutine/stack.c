@@ -23,7 +23,7 @@
 #include <sanitizer/asan_interface.h>
 #endif
 #ifdef RT_VALGRIND
-#include <valgrind/valgrind.h>
+#include <valgrind/memcheck.h>
 #endif
 
 #define STACK_BYTES_DEFAULT (64 * 1024)
@@ -32,6 +32,13 @@
  * cache. Each begins a little lower than its neighbour, up to a page. */
 #define COLOURS 16
 #define COLOUR_BYTES (4 * CACHE_LINE)
+
+/* Linux 5.14 */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+/* What the lives before used, most probably: half of the colours leave little of the uppermost page to a request. */
+#define RESTORED_PAGES 2
 
 #define WORD_BITS 64
 #define SLAB_WORDS (RT_POOL_BATCH_SIZE / WORD_BITS)
@@ -440,12 +447,36 @@ static struct rt_coroutine *failed(const char *operation, int error)
     return NULL;
 }
 
+/* With its uppermost @pages there: a system call for them is cheaper than a fault, on virtual machines by far. */
+static struct rt_coroutine *make_coroutine(struct stack_slab *slab, uint32_t index, uint32_t pages)
+{
+    char *base = slab->memory + index * stacks.stride + stacks.page_bytes;
+    size_t bytes = pages * stacks.page_bytes;
+    struct rt_coroutine *co = control_block(base, index);
+
+    (void)madvise(base + stacks.stack_bytes - bytes, bytes, MADV_POPULATE_WRITE); /* before Linux 5.14 they fault */
+    *co = (struct rt_coroutine){
+        .stack_index = index,
+        .slab = slab,
+        .stack_base = base,
+        .stack_bytes = (size_t)((char *)co - base),
+    };
+#ifdef RT_VALGRIND
+    co->valgrind_id = VALGRIND_STACK_REGISTER(base, co);
+#endif
+#ifdef RT_TSAN
+    co->tsan_fiber = take_fiber();
+#endif
+    switch_prepare(co);
+    return co;
+}
+
 struct rt_coroutine *rt_stack_create(void)
 {
     struct stack_slab *slab, *unused = NULL;
     struct rt_coroutine *co;
     const char *operation = NULL;
-    char *guard_page, *base;
+    char *guard_page;
     uint32_t index;
     bool guarded;
 
@@ -468,7 +499,6 @@ struct rt_coroutine *rt_stack_create(void)
     pthread_mutex_unlock(&stacks.lock);
 
     guard_page = slab->memory + index * stacks.stride;
-    base = guard_page + stacks.page_bytes;
     if (!guarded) {
         int error = rt_guard_install(stacks.guard, guard_page, stacks.page_bytes);
 
@@ -484,20 +514,7 @@ struct rt_coroutine *rt_stack_create(void)
             return failed(rt_guard_operation(stacks.guard), error);
     }
 
-    co = control_block(base, index);
-    *co = (struct rt_coroutine){
-        .stack_index = index,
-        .slab = slab,
-        .stack_base = base,
-        .stack_bytes = (size_t)((char *)co - base),
-    };
-#ifdef RT_VALGRIND
-    co->valgrind_id = VALGRIND_STACK_REGISTER(base, co);
-#endif
-#ifdef RT_TSAN
-    co->tsan_fiber = take_fiber();
-#endif
-    switch_prepare(co);
+    co = make_coroutine(slab, index, 1);
     atomic_fetch_add_explicit(&stacks.stack_count, 1, memory_order_relaxed);
     return co;
 }
@@ -546,11 +563,12 @@ static void free_run(struct run run)
     atomic_fetch_sub_explicit(&stacks.stack_count, run.count, memory_order_relaxed);
 }
 
-void rt_stack_destroy_chain(struct rt_coroutine *first)
+/* The stacks of a chain, as runs: those that were made together tend to end together, so neighbours go in one call, in either
+ * direction. The memory is gone after @each, so everything is read before. */
+static void for_runs(struct rt_coroutine *first, void (*each)(struct run run))
 {
     struct run run = { 0 };
 
-    /* Stacks that were made together tend to end together: neighbours go in one call, in either direction. */
     while (first) {
         struct rt_coroutine *co = first;
         struct stack_slab *slab = co->slab;
@@ -565,12 +583,79 @@ void rt_stack_destroy_chain(struct rt_coroutine *first)
             run.count++;
         } else {
             if (run.count)
-                free_run(run);
+                each(run);
             run = (struct run){ slab, index, 1 };
         }
     }
     if (run.count)
-        free_run(run);
+        each(run);
+}
+
+void rt_stack_destroy_chain(struct rt_coroutine *first)
+{
+    if (first && first->batch_released)
+        first = rt_stack_restore(first, RT_POOL_BATCH_SIZE);
+    for_runs(first, free_run);
+}
+
+/* ---- the memory of stacks that wait ---- */
+
+/* Where the others were, at the bottom of the first one's stack: the part that is in nobody's use. */
+struct released {
+    uint32_t count;
+    struct {
+        struct stack_slab *slab;
+        uint32_t index;
+    } others[RT_POOL_BATCH_SIZE - 1];
+};
+
+/* DONTNEED rather than FREE: it counts as gone at once, for the limits of a cgroup too, and not only when memory is short. */
+static void release_run(struct run run)
+{
+    /* It cannot fail on a mapping of ours; if it did, the pages would only stay. Guards of either kind stay in any case. */
+    (void)madvise(run.slab->memory + run.first * stacks.stride, run.count * stacks.stride, MADV_DONTNEED);
+}
+
+void rt_stack_release_memory(struct rt_coroutine *first)
+{
+    struct released *released = first->stack_base;
+
+#ifdef RT_ASAN
+    ASAN_UNPOISON_MEMORY_REGION(first->stack_base, sizeof(*released));
+#endif
+#ifdef RT_VALGRIND
+    (void)VALGRIND_MAKE_MEM_UNDEFINED(first->stack_base, sizeof(*released)); /* below the stack pointer: out of bounds */
+#endif
+    released->count = 0;
+    for (struct rt_coroutine *co = first->pool_next; co; co = co->pool_next) {
+        assert(released->count < RT_POOL_BATCH_SIZE - 1);
+        released->others[released->count].slab = co->slab;
+        released->others[released->count++].index = co->stack_index;
+    }
+    for_runs(first->pool_next, release_run);
+    first->pool_next = NULL;
+    first->batch_released = true;
+}
+
+struct rt_coroutine *rt_stack_restore(struct rt_coroutine *first, uint32_t most)
+{
+    struct released *released = first->stack_base;
+    struct rt_coroutine *chain = NULL;
+
+    for (; most > 0 && released->count > 0; most--) {
+        struct rt_coroutine *co;
+
+        released->count--;
+        co = make_coroutine(released->others[released->count].slab, released->others[released->count].index, RESTORED_PAGES);
+        co->pool_next = chain;
+        chain = co;
+    }
+    if (most > 0) {
+        first->batch_released = false;
+        first->pool_next = chain;
+        chain = first;
+    }
+    return chain;
 }
 
 bool rt_stack_find_guard(const void *address, struct rt_stack_place *place_out)

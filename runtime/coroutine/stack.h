@@ -25,6 +25,22 @@ struct rt_coroutine *rt_stack_create(void);
 /** Free a chain (pool_next) of coroutines that run nowhere. Their pages go back to the kernel. Thread: any. */
 void rt_stack_destroy_chain(struct rt_coroutine *first);
 
+/**
+ * Give back the memory of a chain of at most a batch, without a change of mappings or guards. Only the first coroutine stays
+ * as it is and remembers the others: until rt_stack_restore() it is a chain of one, batch_released.
+ *
+ * Thread:    any that owns the chain; a system call for each run of stacks that lie side by side.
+ */
+void rt_stack_release_memory(struct rt_coroutine *first);
+
+/**
+ * Make up to @most of a released chain again, @first as the last of all: it is batch_released as long as others are missing.
+ *
+ * Returns:   those that were made, as a chain.
+ * Thread:    any that owns the chain; a system call for each.
+ */
+struct rt_coroutine *rt_stack_restore(struct rt_coroutine *first, uint32_t most);
+
 struct rt_stack_place {
     char *base; /**< lowest usable byte */
     size_t bytes;

@@ -10,19 +10,29 @@
 #include "coroutine/stack.h"
 #include "coroutine/thread.h"
 #include "pool/pool_internal.h"
+#include "rt/loop.h"
 #include "rt/pool.h"
 #include "tracepoints/pool.h"
 
 static struct {
     pthread_mutex_t lock;
-    struct rt_coroutine *first; /* of the first batch; batches are chained by batch_next */
+    struct rt_coroutine *first;    /* of the first batch; batches are chained by batch_next, the newest first */
+    struct rt_coroutine *released; /* the same for batches whose memory is with the kernel */
     uint64_t max;
     _Atomic uint32_t size; /* written under the lock; read without it to see that there is nothing to take */
 } global = { .lock = PTHREAD_MUTEX_INITIALIZER, .max = RT_POOL_BATCH_SIZE };
 
+/* A thread that finds only batches without memory restores this many: some microseconds each, in the middle of a request. */
+#define RESTORE_AT_ONCE 16
+
 static uint32_t global_size(void)
 {
     return atomic_load_explicit(&global.size, memory_order_relaxed);
+}
+
+static void add_to_size_locked(uint32_t delta)
+{
+    atomic_store_explicit(&global.size, global_size() + delta, memory_order_relaxed);
 }
 
 static struct rt_pool_limits limits_locked(void)
@@ -52,14 +62,35 @@ static uint32_t limit_of(struct rt_pool_limits limits)
 /* The first batch of the global list; NULL: none. */
 static struct rt_coroutine *pop_batch_locked(uint32_t *count_out)
 {
-    struct rt_coroutine *first = global.first;
+    struct rt_coroutine **list = global.first ? &global.first : &global.released;
+    struct rt_coroutine *first = *list;
 
     if (first) {
-        global.first = first->batch_next;
+        *list = first->batch_next;
         *count_out = first->batch_count;
-        atomic_store_explicit(&global.size, global_size() - first->batch_count, memory_order_relaxed);
+        add_to_size_locked(-first->batch_count);
     }
     return first;
+}
+
+static void push_released_locked(struct rt_coroutine *first)
+{
+    first->batch_next = global.released;
+    global.released = first;
+}
+
+/* All but the last @rest of a released batch; these wait on. */
+static struct rt_coroutine *restore(struct rt_coroutine *first, uint32_t rest)
+{
+    struct rt_coroutine *chain = rt_stack_restore(first, rest ? RESTORE_AT_ONCE : RT_POOL_BATCH_SIZE);
+
+    if (rest) {
+        first->batch_count = rest;
+        pthread_mutex_lock(&global.lock);
+        push_released_locked(first);
+        pthread_mutex_unlock(&global.lock);
+    }
+    return chain;
 }
 
 /* Both local batches are empty. */
@@ -67,14 +98,21 @@ static void take_batch(struct rt_thread *thread)
 {
     struct rt_coroutine *first = NULL;
     struct rt_pool_limits limits;
-    uint32_t count = 0;
+    uint32_t count = 0, rest = 0;
 
     rt_thread_count(&thread->pool.refills);
     /* Without the lock: a batch that is donated just now would be missed as well by coming a moment earlier. */
     if (global_size() > 0) {
         pthread_mutex_lock(&global.lock);
         first = pop_batch_locked(&count);
+        if (first && first->batch_released && count > RESTORE_AT_ONCE) {
+            rest = count - RESTORE_AT_ONCE;
+            count = RESTORE_AT_ONCE;
+            add_to_size_locked(rest); /* it stays in the pool, though for a moment in no list */
+        }
         pthread_mutex_unlock(&global.lock);
+        if (first && first->batch_released)
+            first = restore(first, rest);
     }
     pool_batch_set(&thread->batches[0], first, count);
     if (lttng_ust_tracepoint_enabled(rt_pool, refill)) {
@@ -103,6 +141,7 @@ static void donate_or_free(struct rt_thread *thread, struct pool_batch *batch)
     struct rt_pool_limits limits;
     bool accepted;
 
+    first->batch_idle_since_ns = rt_clock_ns();
     pthread_mutex_lock(&global.lock);
     limits = limits_locked();
     accepted = limits.size < limit_of(limits); /* before, not after: it may be exceeded by less than a batch */
@@ -177,6 +216,31 @@ static struct rt_pool_limits batched_resize(int64_t delta)
     return limits;
 }
 
+/*
+ * One batch after the other, without the lock while the kernel works: it is in no list then, though it counts. Whoever finds
+ * nothing else meanwhile makes new stacks.
+ */
+static void batched_trim(int64_t idle_since_ns)
+{
+    for (;;) {
+        struct rt_coroutine **at = &global.first, *first;
+
+        pthread_mutex_lock(&global.lock);
+        while (*at && (*at)->batch_idle_since_ns > idle_since_ns)
+            at = &(*at)->batch_next;
+        first = *at;
+        if (first)
+            *at = first->batch_next;
+        pthread_mutex_unlock(&global.lock);
+        if (!first)
+            return;
+        rt_stack_release_memory(first);
+        pthread_mutex_lock(&global.lock);
+        push_released_locked(first);
+        pthread_mutex_unlock(&global.lock);
+    }
+}
+
 const struct pool_policy rt_pool_batched = {
     .name = "batched",
     .local_fill = RT_POOL_BATCH_SIZE,
@@ -185,4 +249,5 @@ const struct pool_policy rt_pool_batched = {
     .drain = batched_drain,
     .resize = batched_resize,
     .limits = batched_limits,
+    .trim = batched_trim,
 };

@@ -11,6 +11,7 @@
 #include "coroutine/stack.h"
 #include "coroutine/thread.h"
 #include "pool/pool_internal.h"
+#include "rt/loop.h"
 #include "tracepoints/pool.h"
 
 #define likely(condition) __builtin_expect(!!(condition), 1)
@@ -146,6 +147,14 @@ void rt_pool_dec_max(uint32_t delta)
 {
     assert(delta <= INT32_MAX);
     resize(-(int64_t)delta);
+}
+
+void rt_pool_trim(uint32_t idle_ms)
+{
+    const struct pool_policy *now = policy_now();
+
+    if (now->trim)
+        now->trim(rt_clock_ns() - (int64_t)idle_ms * 1000000);
 }
 
 void rt_pool_global_stats(struct rt_pool_global_stats *stats_out)

@@ -45,6 +45,8 @@ struct pool_policy {
     /** Devices came or went: change the maximum. Returns what holds now. */
     struct rt_pool_limits (*resize)(int64_t delta);
     struct rt_pool_limits (*limits)(void);
+    /** The memory of what has waited since then goes back to the kernel. NULL: it stays. */
+    void (*trim)(int64_t idle_since_ns);
 };
 
 extern const struct pool_policy rt_pool_batched, rt_pool_per_thread, rt_pool_none;

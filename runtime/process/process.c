@@ -154,6 +154,7 @@ static void *run_sampler(void *opaque)
             trace_baseline();
         if (rt_clock_ns() >= next_ns) {
             trace_samples();
+            rt_pool_trim(RT_POOL_IDLE_MS);
             /* A sample that is late, in a suspended machine say, is not made up for. */
             do
                 next_ns += SAMPLE_PERIOD_NS;

@@ -89,6 +89,19 @@ int rt_stack_report_overflow(void);
 void rt_pool_inc_max(uint32_t delta);
 void rt_pool_dec_max(uint32_t delta);
 
+/**
+ * Give the memory of coroutines that have waited in the global pool for at least @idle_ms back to the kernel. They stay in the
+ * pool, with their mappings and guards; the next use of each costs a page fault.
+ *
+ * The sampler (rt/process.h) does this once a second with RT_POOL_IDLE_MS; only a program without it has to care.
+ * Threads' own batches stay as they are. "per-thread" releases nothing, as ever.
+ *
+ * Thread:    any.
+ */
+void rt_pool_trim(uint32_t idle_ms);
+
+#define RT_POOL_IDLE_MS 5000
+
 /* ---- statistics: kept always, whether or not anything is traced ---- */
 
 /** What all threads share. Under "none" the first three are 0. */

@@ -108,6 +108,73 @@ static void test_default_stacks_are_counted(void **state)
     assert_int_equal(run_in_child(in_child_count, &guard), 0);
 }
 
+/* ---- memory of the idle ---- */
+
+static void burst(struct rt_coroutine **cos)
+{
+    for (int i = 0; i < LIVE; i++) {
+        cos[i] = rt_coroutine_create(wait_once, NULL);
+        CHILD_CHECK(cos[i] != NULL);
+        rt_coroutine_enter(cos[i]);
+    }
+    /* Ends in another order than it began. */
+    for (int i = 0; i < LIVE; i += 2)
+        rt_coroutine_enter(cos[i]);
+    for (int i = 1; i < LIVE; i += 2)
+        rt_coroutine_enter(cos[i]);
+}
+
+static void in_child_trim(void *opaque)
+{
+    static struct rt_coroutine *cos[LIVE];
+    struct rt_pool_global_stats full, trimmed, again;
+    long before_kb, full_kb, trimmed_kb;
+    unsigned full_maps;
+
+    CHILD_CHECK(rt_stack_configure(*(enum rt_stack_guard *)opaque, 0) == 0);
+    rt_pool_inc_max(2 * LIVE);
+    burst(cos); /* what is counted below has been touched once */
+    rt_pool_trim(0);
+    before_kb = resident_kb();
+
+    burst(cos);
+    rt_pool_global_stats(&full);
+    full_kb = resident_kb();
+    full_maps = count_maps();
+    CHILD_CHECK(full.global_size >= LIVE - 3 * RT_POOL_BATCH_SIZE);
+    rt_pool_trim(3600 * 1000);
+    CHILD_CHECK(resident_kb() > full_kb - 256); /* nobody has waited for an hour */
+
+    rt_pool_trim(0);
+    rt_pool_global_stats(&trimmed);
+    trimmed_kb = resident_kb();
+    fprintf(stderr, "resident: %ld KiB, in the burst %ld, afterwards %ld\n", before_kb, full_kb, trimmed_kb);
+    /* Three pages a stack at least, but for one in each batch and what this thread holds. */
+    CHILD_CHECK(full_kb - trimmed_kb > ((long)full.global_size - full.global_size / RT_POOL_BATCH_SIZE) * 11);
+    CHILD_CHECK(trimmed.global_size == full.global_size && trimmed.stack_count == full.stack_count);
+    CHILD_CHECK(trimmed.stack_vma_count == full.stack_vma_count);
+    CHILD_CHECK(labs((long)count_maps() - (long)full_maps) <= 4); /* libc may map for itself */
+
+    burst(cos);
+    rt_pool_global_stats(&again);
+    CHILD_CHECK(again.stack_count == full.stack_count); /* nothing new was needed */
+    CHILD_CHECK(again.live_count == 0);
+
+    /* What is destroyed while its memory is away. */
+    rt_pool_trim(0);
+    rt_pool_dec_max(2 * LIVE);
+    rt_pool_global_stats(&again);
+    CHILD_CHECK(again.stack_count <= 4 * RT_POOL_BATCH_SIZE);
+}
+
+static void test_memory_of_the_idle_goes_back(void **state)
+{
+    enum rt_stack_guard guards[] = { RT_STACK_GUARD_MPROTECT, RT_STACK_GUARD_AUTO };
+
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(run_in_child(in_child_trim, &guards[i]), 0);
+}
+
 /* ---- running out ---- */
 
 /* Coroutines until there are no more; then everything is as it was and goes on after some have ended. */
@@ -213,6 +280,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mprotect_stacks_are_counted),
         cmocka_unit_test(test_default_stacks_are_counted),
+        cmocka_unit_test(test_memory_of_the_idle_goes_back),
         cmocka_unit_test(test_exhausted_mappings_are_an_error),
         cmocka_unit_test(test_exhausted_memory_is_an_error),
     };
