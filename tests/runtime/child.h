@@ -33,6 +33,9 @@ static inline int run_in_child(void (*fn)(void *opaque), void *opaque)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
         fn(opaque);
+#if defined(__SANITIZE_THREAD__)
+        exit(0); /* where ThreadSanitizer says what it found */
+#endif
         _exit(0);
     }
     if (child < 0 || waitpid(child, &status, 0) != child) {
