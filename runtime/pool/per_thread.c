@@ -16,7 +16,7 @@
 /* ORDER pool.release_list: who takes the list sees what each giver wrote into its coroutine (the chain, the saved
  * context). Givers push with release order; each push and each take is a read-modify-write, so the acquire of one take
  * pairs with all of them. Nobody pops a single element, so no address can come back in between.
- * Test: tests/runtime/pool/stress_pool.c, under ThreadSanitizer. */
+ * Test: tests/runtime/pool/stress_pool.c (seen failing under ThreadSanitizer with a relaxed take). */
 static struct {
     _Atomic(struct rt_coroutine *) first;
     /* Counted after the push and cleared before the take, so it is right only when nobody is in between. */
