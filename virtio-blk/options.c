@@ -343,7 +343,7 @@ int vblkd_options_parse(int argc, char **argv, struct vblkd_options **options_ou
         { "stack-guard", 0, 0, G_OPTION_ARG_STRING, &raw->stack_guard,
           "What guards stacks: auto, lightweight or mprotect (default: auto)", "KIND" },
         { "request-lock", 0, 0, G_OPTION_ARG_STRING, &raw->request_lock,
-          "sharded, thread or coroutine (default: sharded): what guards a disk's tracked requests", "KIND" },
+          "What guards a disk's tracked requests: sharded, thread or coroutine (default: sharded)", "KIND" },
         { "coroutine-pool", 0, 0, G_OPTION_ARG_STRING, &raw->coroutine_pool,
           "Where idle coroutines wait: batched, per-thread or none (default: batched)", "POLICY" },
         { "no-tracing", 0, 0, G_OPTION_ARG_NONE, &raw->no_tracing, "Do not load the tracepoint provider", NULL },

@@ -248,15 +248,32 @@ static void test_only_a_lone_reader_is_upgraded(void **state)
     try_expecting(true, true);
 }
 
-/* Held is from the first reader to the last: 17 readings make one measured one, wherever they overlap. */
+/* Held is from the first reader to the last: 17 readings make one measured one, wherever they overlap; those that were let
+ * in from the line are measured always. */
 static void test_the_time_that_readers_hold_it_is_counted(void **state)
 {
+    int64_t begin_ns, held_ns;
+    uint64_t before;
+
+    arrive("Aab");
+    leave(*state, "A");
+    before = lock.info.hold_ns;
+    begin_ns = rt_clock_ns();
+    while (rt_clock_ns() - begin_ns < 1000000)
+        ;
+    leave(*state, "a");
+    assert_int_equal(lock.info.hold_ns, before); /* b is still there */
+    leave(*state, "b");
+    held_ns = (int64_t)(lock.info.hold_ns - before);
+    assert_true(held_ns >= 1000000);
+
+    before = lock.info.hold_ns;
     for (int i = 0; i < 17; i++) {
         arrive("a");
         leave(*state, "a");
     }
-    assert_int_equal(lock.info.acquisitions, 17);
-    assert_true(lock.info.hold_ns > 0);
+    assert_int_equal(lock.info.acquisitions, 20);
+    assert_true(lock.info.hold_ns > before);
 }
 
 int main(void)

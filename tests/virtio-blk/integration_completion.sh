@@ -1,0 +1,41 @@
+#!/bin/bash
+# Goal: what bash offers for vblkd's options and values is what the program takes.
+# Method: the completion is asked as bash asks it, word by word; every value that it offers is tried.
+# If it fails: a change of --help's wording took a value away from whoever presses Tab, or offers one that is refused.
+# usage: integration_completion.sh COMPLETION   (the program: $VBLKD)
+set -eu
+PATH=$(dirname "$VBLKD"):$PATH
+# shellcheck source=/dev/null
+. "$1"
+
+# Words as bash splits them; what is offered for the last one, in order.
+offered() {
+    COMP_WORDS=(vblkd "$@")
+    COMP_CWORD=$#
+    COMPREPLY=()
+    _vblkd
+    printf '%s\n' "${COMPREPLY[@]}" | sort | tr '\n' ' '
+}
+expect() {
+    expected=$1
+    shift
+    got=$(offered "$@")
+    [ "$got" = "$expected" ] || { echo "for $*: offered '$got' instead of '$expected'"; exit 1; }
+}
+
+expect '--socket-group= --socket-mode= --socket-path= ' --so
+expect '--read-only ' --read
+expect 'coroutine sharded thread ' --request-lock =
+expect 'thread ' --request-lock = t
+expect 'none writeback ' --cache =
+case $(offered --fault =) in *started-before-attach*) ;; *) echo "no fault is offered"; exit 1 ;; esac
+
+# An option whose value list is offered refuses other words, and takes each of the list.
+for option in $(vblkd --help | grep -oE '^  --[a-z-]+=' | tr -d ' ='); do
+    [ "$option" != --fault ] || continue
+    cd /proc/self/fdinfo # no file there begins with a letter
+    for value in $(offered "$option" = | tr ' ' '\n' | grep '^[a-z]'); do
+        said=$(vblkd --socket-path=/nowhere/socket --blk-file=/nowhere/disk --no-tracing "$option=$value" 2>&1) && status=0 || status=$?
+        [ "$status" = 1 ] || { echo "$option=$value is offered and refused (status $status): $said"; exit 1; }
+    done
+done
