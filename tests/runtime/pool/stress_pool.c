@@ -4,7 +4,8 @@
  * Method: lives by the million in eight threads: six loops that stay, and two that end and are replaced all the time. A life
  *         is begun by one loop and wanders: it moves to other loops, also to those that are about to end, is woken at random by
  *         other threads, takes a coroutine mutex now and then over a yield, and ends in another thread than it began. Its
- *         marks lie on its own stack. Another thread adds and removes devices, and lets the number of lives rise and fall.
+ *         marks lie on its own stack. Another thread adds and removes devices, releases the memory of what waits, and lets
+ *         the number of lives rise and fall.
  * Broken: a mark that changed means a stack in two hands; a life that does not end, a lost wake-up or hand-over; a wrong sum
  *         at the end, a coroutine that a pool lost. ThreadSanitizer watches ORDER pool.release_list.
  * Usage:  stress_pool [POLICY [LIVES [SEED]]]
@@ -185,6 +186,8 @@ static void *change_load(void *opaque)
             sizes[which] = 1 + choose(&seed, 700);
             rt_pool_inc_max(sizes[which]);
         }
+        if (choose(&seed, 4) == 0)
+            rt_pool_trim(0);
         atomic_store(&depth_wanted, DEPTH_MIN + choose(&seed, DEPTH_MAX - DEPTH_MIN));
         (void)nanosleep(&(struct timespec){ .tv_nsec = choose(&seed, 10) * 1000000L }, NULL);
     }

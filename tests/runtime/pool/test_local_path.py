@@ -14,7 +14,8 @@ import shutil
 import subprocess
 import sys
 
-ON_THE_WAY = ["rt_coroutine_create", "rt_pool_take", "rt_coroutine_enter", "rt_coroutine_yield", "rt_pool_give"]
+ON_THE_WAY = ["rt_coroutine_create", "rt_pool_take", "rt_coroutine_switch_in", "rt_coroutine_switch_out", "rt_coroutine_main",
+              "rt_coroutine_settle", "rt_pool_give"]
 SHARED = ["per_thread_overflow", "per_thread_refill"]
 
 LOCKED = {
