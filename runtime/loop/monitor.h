@@ -22,6 +22,9 @@ struct monitor_ops {
     /** add() and remove() by another thread take effect when the loop's thread waits next: notify the loop. */
     bool changes_wait_for_loop;
 
+    /** A wait with timeout 0 costs no system call unless there is something. */
+    bool looks_in_memory;
+
     /** Whether this kernel has it: 0 or -errno. -EOPNOTSUPP: it lacks something. */
     int (*probe)(void);
 

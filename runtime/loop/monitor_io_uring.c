@@ -364,6 +364,7 @@ static int uring_wait(struct monitor *monitor, struct rt_handler **ready, int64_
 const struct monitor_ops monitor_io_uring = {
     .name = "io_uring",
     .changes_wait_for_loop = true,
+    .looks_in_memory = true,
     .probe = uring_probe,
     .create = uring_create,
     .destroy = uring_destroy,

@@ -24,8 +24,8 @@
 /* One of those who are not polled is looked at in memory so often, in turn: a hundredth of the time, however many. */
 #define POLL_PEEK_INTERVAL_NS 1000
 
-/* Descriptors that are not polled are looked at this often while polling goes well: a system call of one or two
- * microseconds, so about a hundredth of the time. */
+/* Descriptors that are not polled are looked at this often while polling goes well, unless the monitor needs no system
+ * call for it: one or two microseconds, so about a hundredth of the time. */
 #define MONITOR_LOOK_INTERVAL_NS 100000
 
 static bool polls_forever(const struct rt_loop *loop)
@@ -330,8 +330,10 @@ static bool look_until(struct rt_loop *loop, int64_t started_ns, int64_t deadlin
             join(loop, now_ns); /* who was attached meanwhile: this phase may have no end */
         if (now_ns >= leave_ns)
             leave_ns = leave_in_time(loop, started_ns, now_ns);
-        if (monitor_due(loop, now_ns)) {
+        bool due = monitor_due(loop, now_ns);
+        if (due)
             review(loop, now_ns);
+        if (due || loop->monitor_ops->looks_in_memory) {
             (void)loop_look_at_monitor(loop, 0);
             if (!polls_forever(loop))
                 adapt_reported(loop, now_ns - started_ns);

@@ -24,6 +24,7 @@
 struct watched {
     struct rt_handler *handler;
     int fd;
+    _Atomic unsigned seen;
 };
 
 static struct watched watched[HANDLERS_MAX]; /* their eventfds serve all samples */
@@ -259,6 +260,64 @@ static int posts_io_uring(void *opaque, double *value_out)
     return posts(RT_LOOP_MONITOR_IO_URING, value_out);
 }
 
+static bool note_it(void *opaque)
+{
+    struct watched *w = opaque;
+    eventfd_t count;
+    bool consumed = eventfd_read(w->fd, &count) == 0;
+    atomic_fetch_add_explicit(&w->seen, 1, memory_order_release);
+    return consumed;
+}
+
+static int compare_ns(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* From the write to the handler, in a loop that never sleeps and does not poll this descriptor. The median: two threads that
+ * spin are put aside now and then. */
+static int notice(enum rt_loop_monitor monitor, double *value_out)
+{
+    static const struct rt_fd_callbacks callbacks = { .ready = note_it };
+    struct watched *w = &watched[0];
+    struct rt_iothread *io;
+    enum { ROUNDS_MAX = 101 };
+    int64_t took_ns[ROUNDS_MAX];
+    unsigned rounds = operations < 8 * ROUNDS_MAX ? 5 : ROUNDS_MAX;
+    int error = rt_loop_configure(&(struct rt_loop_policies){ .monitor = monitor });
+    if (!error)
+        error = rt_iothread_create("busy", RT_FOREVER, &io);
+    if (error)
+        return error;
+    atomic_store(&w->seen, 0);
+    error = rt_loop_attach_fd(rt_iothread_loop(io), w->fd, RT_FD_OTHER, 0, 0, &callbacks, w, &w->handler);
+    if (!error) {
+        for (unsigned round = 0; round < rounds; round++) {
+            int64_t started_ns = bench_wall_ns();
+            (void)eventfd_write(w->fd, 1);
+            while (atomic_load_explicit(&w->seen, memory_order_acquire) <= round) {
+            }
+            took_ns[round] = bench_wall_ns() - started_ns;
+        }
+        qsort(took_ns, rounds, sizeof(took_ns[0]), compare_ns);
+        *value_out = (double)took_ns[rounds / 2];
+        rt_loop_detach_fd(w->handler);
+    }
+    rt_iothread_destroy(io);
+    return error;
+}
+
+static int notice_epoll(void *opaque, double *value_out)
+{
+    return notice(RT_LOOP_MONITOR_EPOLL, value_out);
+}
+
+static int notice_io_uring(void *opaque, double *value_out)
+{
+    return notice(RT_LOOP_MONITOR_IO_URING, value_out);
+}
+
 /* ---- timers ---- */
 
 static uint64_t expiries;
@@ -379,6 +438,7 @@ static void compare_monitors(struct bench *bench)
     compare(bench, group, "attach and detach, 5,000 watched", attach_epoll, attach_io_uring,
             (struct setup){ 5000, 0 });
     compare(bench, group, "two wake-ups, there and back", ping_pong_epoll, ping_pong_io_uring, (struct setup){ 0 });
+    compare(bench, group, "busy polling: notice what is not polled", notice_epoll, notice_io_uring, (struct setup){ 0 });
     bench_compare(bench_row(group, "posts from another thread", "posts/s", BENCH_HIGHER), posts_epoll,
                   posts_io_uring, NULL, bench_pairs(bench, 9));
     bench_note(group, "For each ready descriptor an eventfd is written, reported, and read by its handler: the write and "

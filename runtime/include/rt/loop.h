@@ -209,7 +209,7 @@ void rt_timer_destroy(struct rt_timer *timer);
 /**
  * Adaptive busy polling: each handler's window grows from 0 towards max_ns while polling it pays and shrinks when not.
  * 0 turns it off (default). RT_FOREVER never blocks: a core of its own. While some are polled the others are not
- * forgotten: descriptors are looked at every 100 microseconds, and each microsecond one of the handlers that could be
+ * forgotten: descriptors are looked at every 100 microseconds (io_uring: all the time), and each microsecond one of the handlers that could be
  * polled. Thread: any. Trace: rt_loop:poll_adjust.
  */
 void rt_loop_set_poll(struct rt_loop *loop, int64_t max_ns);
