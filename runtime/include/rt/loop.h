@@ -90,7 +90,8 @@ uint32_t rt_loop_id(const struct rt_loop *loop);
 
 /**
  * One pass: poll or wait, accept, dispatch handlers, run published work, run expired timers. What these queue is
- * left to the next pass, and what is more than a pass runs (64 reported descriptors, 256 of each kind of work) comes first in it.
+ * left to the next pass, and what is more than a pass runs (64 reported descriptors, 256 of each kind of work) comes
+ * first in it.
  *
  * Returns:   whether anything made progress. With @may_block it returns after the first progress or notify.
  * Thread:    the loop's. May nest (a callback that waits for something), not from inside a coroutine, nor from
@@ -209,8 +210,8 @@ void rt_timer_destroy(struct rt_timer *timer);
 /**
  * Adaptive busy polling: each handler's window grows from 0 towards max_ns while polling it pays and shrinks when not.
  * 0 turns it off (default). RT_FOREVER never blocks: a core of its own. While some are polled the others are not
- * forgotten: descriptors are looked at every 100 microseconds (io_uring: all the time), and each microsecond one of the handlers that could be
- * polled. Thread: any. Trace: rt_loop:poll_adjust.
+ * forgotten: descriptors are looked at every 100 microseconds (io_uring: all the time), and each microsecond one of the
+ * handlers that could be polled. Thread: any. Trace: rt_loop:poll_adjust.
  */
 void rt_loop_set_poll(struct rt_loop *loop, int64_t max_ns);
 
