@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define WIDTH 110
+#define QUICK_WARNING "QUICK: only shows that the benchmark works; the figures say nothing."
 
 /* Thousands apart. */
 static char *whole(double value)
@@ -276,7 +277,7 @@ void bench_print_table(const struct bench *bench, FILE *file)
 {
     print_wrapped(file, "", bench->about);
     if (bench->quick)
-        fprintf(file, "QUICK: only shows that the benchmark works; the figures say nothing.\n");
+        fprintf(file, QUICK_WARNING "\n");
     for (unsigned i = 0; i < bench->groups->len; i++)
         print_group(file, bench->groups->pdata[i]);
 }
@@ -294,6 +295,8 @@ static void print_markdown_cell(FILE *file, const char *text)
 void bench_print_markdown(const struct bench *bench, FILE *file)
 {
     fprintf(file, "%s\n", bench->about);
+    if (bench->quick)
+        fprintf(file, "\n" QUICK_WARNING "\n");
     for (unsigned i = 0; i < bench->groups->len; i++) {
         const struct bench_group *group = bench->groups->pdata[i];
 

@@ -6,8 +6,8 @@ With --figures the documents that show figures are brought up to date: what stan
     <!-- figures: NAME/GROUP; ... -->
 and
     <!-- end of figures -->
-is replaced by these groups' tables (NAME alone: all that are in its Markdown; "machine": what they were measured on). Run it on a
-machine that does nothing else.
+is replaced by the tables of these groups, of whose titles the beginning is enough (NAME alone: all of a benchmark; "machine":
+what they were measured on). Run it on a machine that does nothing else.
 
 Exit status: 0 all ran, 1 one failed, 2 usage.
 """
@@ -23,8 +23,9 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BEGIN = re.compile(r"<!-- figures: (.*?) -->\n", re.S)
-END = "<!-- end of figures -->\n"
+# At the beginning of a line: an indented one is an example.
+BEGIN = re.compile(r"^<!-- figures: (.*?) -->\n", re.M | re.S)
+END = "\n<!-- end of figures -->\n"
 KILL_AFTER_S = 10
 
 
@@ -62,9 +63,8 @@ def run(benchmark, arguments):
                 process.wait()
 
 
-def run_all(build, chosen, quick, markdown):
+def run_all(directory, chosen, quick, markdown):
     """(documents, names that failed)"""
-    directory = build / "bench"
     directory.mkdir(exist_ok=True)
     documents, failed = [], []
     for benchmark in chosen:
@@ -104,7 +104,7 @@ def machine_line(document):
             f"{facts['compiler']}, load average before {facts.get('load_before', -1):.1f}.")
 
 
-def tables(build, wanted, documents):
+def tables(directory, wanted, documents):
     """The text for one marked place."""
     out = []
     for item in re.split(r";\s*", wanted.strip()):
@@ -112,31 +112,34 @@ def tables(build, wanted, documents):
         if name == "machine":
             out.append(machine_line(documents[0]))
             continue
-        path = build / "bench" / f"{name}.md"
+        path = directory / f"{name}.md"
         if not path.exists():
-            raise Fault(f"{item}: {path} does not exist (run the benchmark {name})")
+            raise Fault(f"{item}: no such benchmark, or it could not run here")
         groups = groups_of(path.read_text())
-        if title and title not in groups:
+        chosen = [text for one, text in groups.items() if one.startswith(title)]
+        if not chosen:
             raise Fault(f"{item}: {name} has no such group; it has {', '.join(groups)}")
-        out += [groups[title]] if title else groups.values()
+        out += chosen
     return "\n\n".join(out) + "\n"
 
 
-def write_figures(build, documents):
+def write_figures(directory, documents):
+    """All or nothing."""
     listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "*README.md"], check=True, capture_output=True, text=True).stdout
+    changed = {}
     for path in (ROOT / name for name in listed.splitlines()):
-        if "figures: " not in path.read_text() or path.parent == pathlib.Path(__file__).resolve().parent:
-            continue  # the README beside this file shows what a mark looks like
         text, at, parts = path.read_text(), 0, []
         for marker in BEGIN.finditer(text):
-            end = text.find(END, marker.end())
+            end = text.find(END, marker.end() - 1)
             if end < 0:
                 raise Fault(f"{path}: no '{END.strip()}' after '{marker[0].strip()}'")
-            parts += [text[at:marker.end()], "\n", tables(build, marker[1], documents), "\n"]
+            parts += [text[at:marker.end()], "\n", tables(directory, marker[1], documents)]
             at = end
         if parts:
-            path.write_text("".join(parts) + text[at:])
-            print(f"run_all: {path.relative_to(ROOT)} has the new figures", file=sys.stderr)
+            changed[path] = "".join(parts) + text[at:]
+    for path, text in changed.items():
+        path.write_text(text)
+        print(f"run_all: {path.relative_to(ROOT)} has the new figures", file=sys.stderr)
 
 
 def end_by_signal(number, frame):
@@ -156,13 +159,17 @@ def main():
     if unknown := set(options.names) - {one["name"] for one in known}:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}; known: {', '.join(one['name'] for one in known)}")
     chosen = [one for one in known if not options.names or one["name"] in options.names]
-    documents, failed = run_all(options.build.resolve(), chosen, options.quick, options.markdown)
-    collected = options.build / "bench.json"
+    if options.figures and (options.quick or options.names):
+        parser.error("--figures needs all benchmarks at full length")
+    # Kept apart: figures of --quick must never be taken for figures.
+    directory = options.build.resolve() / ("bench-quick" if options.quick else "bench")
+    documents, failed = run_all(directory, chosen, options.quick, options.markdown)
+    collected = directory.with_suffix(".json")
     collected.write_text(json.dumps({"schema": "vblkscope-bench-run-1", "benchmarks": documents}, indent=1) + "\n")
     print(f"run_all: all figures are in {collected}", file=sys.stderr)
     try:
         if options.figures and not failed:
-            write_figures(options.build.resolve(), documents)
+            write_figures(directory, documents)
     except Fault as fault:
         print(f"run_all: {fault}", file=sys.stderr)
         return 1
