@@ -159,12 +159,13 @@ static void adapt(struct rt_loop *loop, struct rt_handler *handler, int64_t idle
         set_window(loop, handler, grown(ns, loop->poll_limit_ns)); /* a longer window would have seen it coming */
 }
 
-/* Polled for @vain_ns more without result, one of @count that were polled together and share what that costs. */
+/* Polled for @vain_ns more without result, one of @count that were polled together and share what that costs. At most one
+ * window at a time: the rest was work of others, or its own, or a thread that had no processor. */
 static void charge(struct rt_loop *loop, struct rt_handler *handler, int64_t vain_ns, unsigned count)
 {
     struct poll_window *window = handler ? &handler->window : &loop->notify_window;
     int64_t ns = window_ns(loop, window);
-    window->vain_ns += vain_ns;
+    window->vain_ns += vain_ns < ns ? vain_ns : ns;
     if (window->vain_ns > POLL_VAIN_WINDOWS * ns * count) {
         window->vain_ns = 0;
         set_window(loop, handler, shrunk(ns));

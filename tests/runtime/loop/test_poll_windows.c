@@ -18,7 +18,7 @@
 
 #include "rt/loop.h"
 
-enum { CLOCK_STEP_NS = 100, LOOKS_PER_CLOCK = 16, WINDOW_MIN_NS = 4000, MAX_NS = 100000, PEEK_EVERY_NS = 1000, IDLE = 63 };
+enum { CLOCK_STEP_NS = 100, LOOKS_PER_CLOCK = 16, WINDOW_MIN_NS = 4000, MAX_NS = 100000, PEEK_EVERY_NS = 1000, IDLE = 15 };
 
 static int64_t clock_ns = 1000000000;
 
@@ -29,6 +29,7 @@ struct queue {
     int polls, begins, ends, done, kicks;
     int work_in;   /* there is work at the look after so many; -1: never */
     bool slips_in; /* at the next poll_end */
+    int64_t work_ns; /* how long its work takes */
     void (*on_poll)(struct queue *q);
 };
 
@@ -113,6 +114,7 @@ static bool queue_poll_ready(void *opaque)
 {
     struct queue *q = opaque;
     q->done++;
+    clock_ns += q->work_ns;
     return true;
 }
 
@@ -276,7 +278,7 @@ static void idle_ones_stop_being_polled(void **state, int work_in)
         open = 0;
         for (int i = 0; i < IDLE; i++)
             open += idle[i].begins != idle[i].ends;
-        assert_true(++passes < 100000);
+        assert_true(++passes < 1000000);
     } while (open > 0);
 
     int done = active.done, begins = active.begins, sleeps = sleep_plan.count, polls = 0;
@@ -326,6 +328,26 @@ static void phase_ends_with_the_last_window(void **state)
     assert_true(polled_ns(&wide, wide_polls) <= MAX_NS);
     detach(&narrow);
     detach(&wide);
+}
+
+/* Time in which it worked, or had no processor, is not time in which it was polled in vain. */
+static void long_work_does_not_close_it(void **state)
+{
+    struct queue a;
+    attach(&a, *state);
+    open_window(&a, WINDOW_MIN_NS);
+    a.work_ns = 50 * WINDOW_MIN_NS;
+    a.work_in = 1;
+    assert_true(rt_loop_pass(*state, true));
+    int begins = a.begins, sleeps = sleep_plan.count;
+    for (int i = 0; i < 100; i++) {
+        a.work_in = 2 * LOOKS_PER_CLOCK;
+        assert_true(rt_loop_pass(*state, true));
+    }
+    assert_int_equal(a.done, 101);
+    assert_int_equal(a.begins, begins);
+    assert_int_equal(sleep_plan.count, sleeps);
+    detach(&a);
 }
 
 static struct queue *other;
@@ -495,6 +517,7 @@ int main(void)
         TEST(polled_in_vain_it_closes),
         TEST(idle_ones_beside_one_that_is_polled),
         TEST(idle_ones_beside_one_that_is_never_idle),
+        TEST(long_work_does_not_close_it),
         TEST(phase_ends_with_the_last_window),
         TEST(who_leaves_is_not_deaf),
         TEST(detached_in_the_middle_of_a_phase),
