@@ -217,16 +217,24 @@ static void in_child_killed(void *opaque)
     kill(getpid(), SIGSEGV);
 }
 
+/* QEMU's user-mode emulation adds a line of its own when the program that it emulates is killed. */
+static const char *own_words(const struct death *death)
+{
+    const char *line_end = strchr(death->output, '\n');
+
+    return strncmp(death->output, "qemu: ", 6) == 0 && line_end ? line_end + 1 : death->output;
+}
+
 static void test_other_faults_crash_as_usual(void **state)
 {
     struct death death;
 
     watch(in_child_null, NULL, &death);
     assert_killed(&death, SIGSEGV);
-    assert_string_equal(death.output, "");
+    assert_string_equal(own_words(&death), "");
     watch(in_child_killed, NULL, &death);
     assert_killed(&death, SIGSEGV);
-    assert_string_equal(death.output, "");
+    assert_string_equal(own_words(&death), "");
 }
 
 /* ---- other handlers ---- */
