@@ -13,8 +13,8 @@
  *   deadlock   (SPIN's own) a waiter is never woken
  *   model_too_small  a bound of the model is reached
  *
- * PROOF two    COROUTINES=2 ROUNDS=2  TSO PSO C11
- * PROOF three  COROUTINES=3 ROUNDS=1  TSO PSO C11
+ * PROOF two    COROUTINES=2 ROUNDS=2  PSO C11
+ * PROOF three  COROUTINES=3 ROUNDS=1  PSO C11
  *
  * MUTANT JOIN_BEFORE_GUARD of two: deadlock in SC
  * MUTANT JOIN_WITHOUT_CONTENDED of two: deadlock in SC

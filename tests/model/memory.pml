@@ -289,6 +289,7 @@ inline store(me, where, order, val)
 inline take_out(me, index)
 {
     memory[buffers[me].loc[index]] = buffers[me].value[index];
+    printf("M0  thread %d: its store reaches memory: location %d = %d\n", me, buffers[me].loc[index], buffers[me].value[index]);
     scan = index;
     do
     :: scan + 1 < buffers[me].count ->

@@ -23,15 +23,15 @@
  * Parameters: NOTIFIERS, ROUNDS (how often each publishes), TIMER (the last notifier arms a timer instead, and a timer
  * that is unrelated goes off once).
  *
- * PROOF one             NOTIFIERS=1 ROUNDS=2             TSO PSO C11
- * PROOF two             NOTIFIERS=2 ROUNDS=1 LATE        TSO PSO C11
- * PROOF timer           NOTIFIERS=2 ROUNDS=1 TIMER       TSO PSO C11
- * PROOF polls_for_ever  NOTIFIERS=2 ROUNDS=1 LIVENESS    TSO PSO
+ * PROOF one             NOTIFIERS=1 ROUNDS=2             PSO C11
+ * PROOF two             NOTIFIERS=2 ROUNDS=1 LATE        PSO C11
+ * PROOF timer           NOTIFIERS=2 ROUNDS=1 TIMER       PSO C11
+ * PROOF polls_for_ever  NOTIFIERS=2 ROUNDS=1 LIVENESS    PSO
  *
  * The policies that were replaced. The first version of the present one set notified last, which is right only
  * together with a second look at the work instead of notified.
- * PROOF always          NOTIFIERS=2 ROUNDS=1 POLICY_ALWAYS         TSO PSO
- * PROOF first_version   NOTIFIERS=2 ROUNDS=1 N2_LAST RECHECK_WORK  TSO PSO
+ * PROOF always          NOTIFIERS=2 ROUNDS=1 POLICY_ALWAYS         PSO
+ * PROOF first_version   NOTIFIERS=2 ROUNDS=1 N2_LAST RECHECK_WORK  PSO
  *
  * What fails in one memory fails in the weaker ones too, so each mutant is tried in the strongest in which it must fail
  * and in the weakest in which it must hold.
