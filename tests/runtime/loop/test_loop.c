@@ -181,10 +181,7 @@ static void idle_loop_sleeps(void **state)
         assert_int_equal(rt_loop_attach_fd(loop, fds[i], RT_FD_OTHER, 0, 0, &pollable, NULL, &handlers[i]), 0);
     }
     arm_far_timers(loop, timers, TIMERS);
-    /* It has gone to sleep when its waiting time grows while its passes do not. */
-    rt_loop_stats(loop, &before);
-    UNTIL((rt_loop_stats(loop, &after), after.passes == before.passes && after.wait_ns > before.wait_ns) ||
-          (before = after, false));
+    (void)until_asleep(loop);
     char thread_state = 0;
     uint64_t switches;
     UNTIL((switches = switches_of(thread_id, &thread_state), thread_state == 'S'));

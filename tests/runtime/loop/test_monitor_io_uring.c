@@ -128,14 +128,6 @@ static void more_than_the_rings_hold(void **state)
     }
 }
 
-static struct rt_loop_stats until_asleep(struct rt_loop *loop)
-{
-    struct rt_loop_stats before = stats_of(loop), now;
-    UNTIL((now = stats_of(loop), now.passes == before.passes && now.wait_ns > before.wait_ns) ||
-          (before = now, false));
-    return now;
-}
-
 /* The loop has nothing else to wake it, neither for what is attached nor for what is detached. */
 static void sleeping_loop_takes_changes_of_other_threads(void **state)
 {

@@ -60,15 +60,6 @@ static void woken_from_another_thread(void **state)
     rt_iothread_destroy(io);
 }
 
-static struct rt_loop_stats until_asleep(struct rt_loop *loop)
-{
-    struct rt_loop_stats before, now;
-    rt_loop_stats(loop, &before);
-    UNTIL((rt_loop_stats(loop, &now), now.passes == before.passes && now.wait_ns > before.wait_ns) ||
-          (before = now, false));
-    return now;
-}
-
 /* One hop: a wake-up of a coroutine in a loop that sleeps is one notify, one write of the eventfd, and the one pass that was
  * asleep: it goes on with the coroutine, and the next one sleeps again. */
 static void wake_up_from_another_thread_is_one_hop(void **state)

@@ -24,7 +24,17 @@
         }                                                                                                    \
     } while (0)
 
-/* The same, by passes of the loop of this thread. */
+/* Until this loop of another thread sleeps: its wait gets longer while its passes do not get more. */
+static inline struct rt_loop_stats until_asleep(struct rt_loop *loop)
+{
+    struct rt_loop_stats before, now;
+    rt_loop_stats(loop, &before);
+    UNTIL((rt_loop_stats(loop, &now), now.passes == before.passes && now.wait_ns > before.wait_ns) ||
+          (before = now, false));
+    return now;
+}
+
+/* As UNTIL, by passes of the loop of this thread. */
 #define PASS_UNTIL(loop, condition)                                                                          \
     do {                                                                                                     \
         int64_t until_deadline_ns = rt_clock_ns() + UNTIL_DEADLINE_NS;                                       \
