@@ -417,8 +417,9 @@ static void measure_idle(struct bench *bench, enum waiting old, const char *old_
 
 int main(int argc, char **argv)
 {
-    struct bench *bench = bench_begin("coroutine", "What a coroutine costs next to what it could cost at best, and what very many cost.",
-                                      NULL, argc, argv);
+    struct bench *bench =
+        bench_begin("coroutine", "What a coroutine costs next to what it could cost at best, and what very many of them cost.", NULL,
+                    argc, argv);
     bool quick = bench_quick(bench);
 
     if (quick)
