@@ -135,8 +135,12 @@ class Recorder:
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def wait_until_recording(self):
-        line = self.process.stdout.readline()
-        assert "recording" in line, line
+        said = []
+        for line in self.process.stdout:
+            said.append(line)
+            if "recording" in line:
+                return
+        raise AssertionError(f"the recorder ended: {''.join(said)}")
 
     def finish(self):
         try:
