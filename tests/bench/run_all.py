@@ -90,10 +90,11 @@ def run_all(directory, chosen, quick, markdown):
 def groups_of(markdown):
     """{group title: its table and notes}, from what a benchmark wrote."""
     groups, title = {}, None
-    for block in markdown.strip().split("\n\n")[1:]:
+    for block in markdown.strip().split("\n\n"):
         if block.startswith("| "):
             title = block.split(" | ")[0][2:].strip()
-        groups.setdefault(title, []).append(block)
+        if title is not None:  # before the first table stands what the benchmark is about
+            groups.setdefault(title, []).append(block)
     return {title: "\n\n".join(blocks) for title, blocks in groups.items()}
 
 
