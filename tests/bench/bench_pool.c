@@ -19,6 +19,7 @@
 #include "compare.h"
 #include "rt/coroutine.h"
 #include "rt/pool.h"
+#include "rt/process.h"
 
 #define POLICIES 3
 #define STEADY_DEPTH 64
@@ -340,6 +341,9 @@ static void in_child(void *opaque, void *result)
     const struct scenario *scenario = opaque;
 
     if (rt_pool_configure(scenario->policy) < 0 || rt_stack_configure(scenario->guard, 0) < 0)
+        _exit(1);
+    /* Its sampler gives back what idles. */
+    if (scenario->idle_s > 0 && rt_process_start(&(struct rt_process_options){ .version = "", .faults = "" }) < 0)
         _exit(1);
     mappings_before = bench_mapping_count();
     kib_before = bench_resident_kib();
