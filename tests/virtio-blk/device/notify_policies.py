@@ -11,6 +11,7 @@ Run by integration_trace.sh. Programs: $VBLKD, $VBLK_LOAD, $VBLKSCOPE.
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -60,6 +61,16 @@ def analyse(directory, policy, seconds):
     return json.loads(result.stdout)
 
 
+def analyse_whole(directory, policy, seconds):
+    """The same of a recording that lost nothing: on a busy machine the tracer may not keep up."""
+    for attempt in range(5):
+        report = analyse(directory, policy, seconds)
+        shutil.rmtree(directory / f"trace-{policy}-{seconds}")
+        if not report["trace"]["lost_intervals"] and not report["trace"]["cut_streams"]:
+            return report
+    raise AssertionError(f"each of five recordings lost events: {report['trace']}")
+
+
 def named(report):
     return {finding["id"] for finding in report["findings"]}
 
@@ -69,13 +80,13 @@ def writes_while_polling(report):
 
 
 def what_is_wrong(report):
-    return json.dumps({"findings": report["findings"], "loops": report["loops"]}, indent=1)
+    return json.dumps({"trace": report["trace"], "findings": report["findings"], "loops": report["loops"]}, indent=1)
 
 
 def needless_writes_are_told(directory):
     # The check wants a hundred of them; a slow machine may need more time for that.
     for seconds in (4, 12, 40):
-        report = analyse(directory, "always", seconds)
+        report = analyse_whole(directory, "always", seconds)
         if NEEDLESS in named(report):
             break
     assert NEEDLESS in named(report), what_is_wrong(report)
@@ -84,7 +95,7 @@ def needless_writes_are_told(directory):
     assert subjects <= {"iothread0", "iothread1"}, subjects
     assert not named(report) & OF_LOOPS, what_is_wrong(report)
 
-    report = analyse(directory, "blocking-only", seconds)
+    report = analyse_whole(directory, "blocking-only", seconds)
     polled = [loop for loop in report["loops"] if loop.get("polls_useful", 0) > 0]
     assert len(polled) == 2, what_is_wrong(report)  # the same load, and polling it paid
     assert all(loop["notifies"] > 0 for loop in polled), what_is_wrong(report)
