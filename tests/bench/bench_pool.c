@@ -484,7 +484,8 @@ int main(int argc, char **argv)
     scenario = (struct scenario){ .run = bursts, .guard = RT_STACK_GUARD_MPROTECT, .threads = BURST_THREADS,
                                   .rounds = 1, .depth = quick ? BURST / 10 : BURST,
                                   .idle_s = quick ? 0 : idle_s };
-    snprintf(title, sizeof(title), "Bursts of 5,000 in four threads in turn, %g s idle after each", scenario.idle_s);
+    snprintf(title, sizeof(title), "Bursts of %s in four threads in turn, %g s idle after each", quick ? "500" : "5,000",
+             scenario.idle_s);
     compare(bench, &scenario, 1, title,
             "After its burst a thread has one more life and then none; what is kept is counted after the last pause.",
             1U << LIFE | 1U << HITS | room);

@@ -128,10 +128,12 @@ class BackgroundLoad:
 
 
 class Recorder:
-    """vblkscope record of a process that runs already."""
+    """vblkscope record of a process that runs already, until that ends, or (None) of all that start from now on."""
 
     def __init__(self, output, pid, *options):
-        self.process = subprocess.Popen([os.environ["VBLKSCOPE"], "record", f"--output={output}", f"--pid={pid}", *options],
+        self.pid = pid
+        of = [] if pid is None else [f"--pid={pid}"]
+        self.process = subprocess.Popen([os.environ["VBLKSCOPE"], "record", f"--output={output}", *of, *options],
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def wait_until_recording(self):
@@ -143,6 +145,8 @@ class Recorder:
         raise AssertionError(f"the recorder ended: {''.join(said)}")
 
     def finish(self):
+        if self.pid is None:
+            self.process.send_signal(signal.SIGINT)
         try:
             out, _ = self.process.communicate(timeout=3 * DEADLINE_S)  # beyond the recorder's own patience
         except subprocess.TimeoutExpired as late:

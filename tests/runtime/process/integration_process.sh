@@ -92,10 +92,12 @@ for class in co-mutex reading writing queueing moving; do
 done
 for class in taken written queue; do
     id=$(trace | sed -nE 's/^rt_lock:create: \{ lock_id = ([0-9]+), class_name = "subject-'$class'".*/\1/p' | head -1)
+    [ -n "$id" ] || fail "subject-$class was never made"
     ! trace | grep -E "rt_lock:held_at_yield: \{ lock_id = $id," || fail "subject-$class may be held, or is dropped before"
 done
 id=$(trace | sed -nE 's/^rt_lock:create: \{ lock_id = ([0-9]+), class_name = "guilty-of-moving".*/\1/p' | head -1)
-[ "$(trace | sed -nE "s/^rt_lock:released: \{ lock_id = $id, thread_id = ([0-9]+),.*/\1/p")" != "$subject_pid" ] ||
+released_by=$(trace | sed -nE "s/^rt_lock:released: \{ lock_id = $id, thread_id = ([0-9]+),.*/\1/p")
+[ -n "$released_by" ] && [ "$released_by" != "$subject_pid" ] ||
     fail "a mutex did not go along with the coroutine that holds it"
 expect "rt_lock:wait: \{ lock_id = $held, thread_id = [0-9]+, coroutine_id = 0, owner_thread_id = $subject_pid, owner_coroutine_id = 0 \}"
 expect "rt_lock:acquired: \{ lock_id = $held, thread_id = [0-9]+, coroutine_id = 0, waited = 1 \}"

@@ -12,52 +12,32 @@ import json
 import os
 import pathlib
 import shutil
-import signal
 import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from serving import DEADLINE_S, Server, load, main  # noqa: E402
+from serving import DEADLINE_S, Recorder, Server, load, main  # noqa: E402
 
 NEEDLESS = "needless-event-writes"
 # What would be wrong with waking, polling or notifications; the lock that is fought for is meant to be.
 OF_LOOPS = {"lost-wakeup", "late-wakeup", "notify-me-unbalanced", "false-progress", "deaf-queue", "unread-fd", "stale-fd"}
 
 
-class Recorder:
-    """vblkscope record of whatever starts from now on."""
-
-    def __init__(self, output):
-        self.process = subprocess.Popen([os.environ["VBLKSCOPE"], "record", f"--output={output}", "--events=core,loop"],
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-    def __enter__(self):
-        line = self.process.stdout.readline()
-        assert "recording" in line, line
-        return self
-
-    def finish(self):
-        self.process.send_signal(signal.SIGINT)
-        out, _ = self.process.communicate(timeout=2 * DEADLINE_S)
-        assert self.process.returncode == 0, out
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.communicate()
-
-
 def analyse(directory, policy, seconds):
     """The report on a recording of a device under load, from its start to its end."""
     trace = directory / f"trace-{policy}-{seconds}"
-    with Recorder(trace) as recorder:
+    recorder = Recorder(trace, None, "--events=core,loop")
+    try:
+        recorder.wait_until_recording()
         # The longest window there is: under a load that never pauses waits turn into polling, however slow the machine is.
         with Server(directory, f"--socket-path={directory}/socket", "--blk-file=null:1G", "--num-queues=2", "--iothreads=2",
                     "--request-lock=coroutine", "--poll-max-ns=1000000000", f"--notify={policy}") as server:
             load(server.socket_path, "--queues=2", "--iodepth=32", f"--runtime={seconds}")
         recorder.finish()
+    finally:
+        recorder.kill()
     result = subprocess.run([os.environ["VBLKSCOPE"], "analyze", "--format=json", trace], stdin=subprocess.DEVNULL,
-                            stdout=subprocess.PIPE, text=True, timeout=DEADLINE_S)
+                            stdout=subprocess.PIPE, text=True, timeout=4 * DEADLINE_S)
     return json.loads(result.stdout)
 
 
