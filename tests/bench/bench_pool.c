@@ -428,7 +428,7 @@ static void compare(struct bench *bench, const struct scenario *scenario, unsign
         for (unsigned kind = 0; kind < FIGURES; kind++) {
             struct bench_row *row;
 
-            if (!(wanted & 1U << kind) || (old_policy == RT_POOL_NONE && kind != LIFE && kind != HITS))
+            if (!(wanted & 1U << kind))
                 continue;
             if (error < 0) {
                 row = bench_row(group, kinds[kind].name, kinds[kind].unit, kinds[kind].better);
@@ -450,6 +450,8 @@ static void compare(struct bench *bench, const struct scenario *scenario, unsign
             bench_promise(row, "serves all bursts", !figures[RT_POOL_BATCHED][0].map_limit);
         }
         bench_note(group, note);
+        if (old_policy == RT_POOL_NONE && wanted & 1U << STACKS)
+            bench_note(group, "Without a pool no stack is kept; the few mappings left are the threads'.");
     }
     for (unsigned policy = 0; policy < POLICIES; policy++)
         free(figures[policy]);
