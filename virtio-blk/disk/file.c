@@ -33,6 +33,7 @@ struct file_loop {
     struct rt_handler *handler;
     int fd;                  /* index 0 of the registered files, or the descriptor */
     unsigned sqe_flags;
+    bool reaped; /* since the descriptor's handler ran */
 };
 
 /* Lives on the stack of the coroutine that waits for it. */
@@ -52,7 +53,7 @@ static bool file_reap(struct file_loop *loop)
 
         op->result = cqe->res;
         io_uring_cqe_seen(&loop->ring, cqe);
-        progress = true;
+        progress = loop->reaped = true;
         rt_coroutine_enter(op->co);
     }
     return progress;
@@ -85,7 +86,7 @@ static bool file_poll(void *opaque)
            (IO_URING_READ_ONCE(*loop->ring.sq.kflags) & IORING_SQ_TASKRUN) != 0;
 }
 
-static bool file_ready(void *opaque)
+static bool file_poll_ready(void *opaque)
 {
     struct file_loop *loop = opaque;
 
@@ -94,10 +95,23 @@ static bool file_ready(void *opaque)
     return file_reap(loop);
 }
 
+static bool file_ready(void *opaque)
+{
+    struct file_loop *loop = opaque;
+    bool reaped;
+
+    (void)file_poll_ready(loop);
+    /* What made the descriptor ready may have been taken by polling, or when it was submitted, before the monitor told of
+     * it: nothing was left unread. */
+    reaped = loop->reaped;
+    loop->reaped = false;
+    return reaped;
+}
+
 static const struct rt_fd_callbacks file_callbacks = {
     .ready = file_ready,
     .poll = file_poll,
-    .poll_ready = file_ready,
+    .poll_ready = file_poll_ready,
 };
 
 static struct io_uring_sqe *file_sqe_co(struct file_loop *loop)

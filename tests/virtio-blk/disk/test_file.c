@@ -186,6 +186,35 @@ static void test_a_file_that_was_cut_short(void **state)
     disk_loop_close(&dl);
 }
 
+/* Completions are found where requests are submitted, before a monitor tells that the ring's descriptor is ready. Such a
+ * report must not look like a descriptor that nobody reads. */
+static void test_no_dispatch_looks_vain(void **state)
+{
+    static const enum rt_loop_monitor monitors[] = { RT_LOOP_MONITOR_EPOLL, RT_LOOP_MONITOR_IO_URING };
+    uint8_t buffer[4096];
+    const struct iovec iov = { buffer, sizeof(buffer) };
+
+    (void)state;
+    for (unsigned i = 0; i < G_N_ELEMENTS(monitors); i++) {
+        struct rt_loop_stats before, after;
+        struct disk_loop dl;
+        int error = rt_loop_configure(&(struct rt_loop_policies){ .monitor = monitors[i] });
+
+        if (error) {
+            print_message("without io_uring monitor: %s\n", rt_loop_monitor_hint(error));
+            continue;
+        }
+        disk_loop_open(&dl, path, &(struct vblk_disk_options){ 0 });
+        rt_loop_stats(dl.loop, &before);
+        for (unsigned j = 0; j < 1000; j++)
+            assert_int_equal(disk_loop_read(&dl, 0, &iov, 1), 0);
+        rt_loop_stats(dl.loop, &after);
+        disk_loop_close(&dl);
+        assert_int_equal(after.idle_dispatches - before.idle_dispatches, 0);
+    }
+    assert_int_equal(rt_loop_configure(&(struct rt_loop_policies){ 0 }), 0);
+}
+
 static void test_no_room(void **state)
 {
     const struct rlimit small = { .rlim_cur = DISK_BYTES / 2, .rlim_max = RLIM_INFINITY };
@@ -268,6 +297,7 @@ int main(void)
         TEST(test_more_pieces_than_the_kernel_takes),
         TEST(test_more_than_the_ring_holds),
         TEST(test_a_file_that_was_cut_short),
+        TEST(test_no_dispatch_looks_vain),
         TEST(test_no_room),
         TEST(test_read_only),
         TEST(test_what_is_no_disk),
