@@ -87,11 +87,13 @@ static void baseline(void *opaque)
 {
     struct vblk_device *device = opaque;
     uint32_t id = device->device_id;
-    uint8_t state = atomic_load_explicit(&device->state, memory_order_relaxed);
     int connection_fd = atomic_load_explicit(&device->connection_fd, memory_order_relaxed);
     uint32_t depth, in_flight = 0;
+    uint8_t state;
 
     pthread_mutex_lock(&device->ring_lock);
+    /* Under the lock, as it changes: else an older state could be told after the change to a newer one. */
+    state = atomic_load_explicit(&device->state, memory_order_relaxed);
     lttng_ust_tracepoint(vblk_dataplane, device_create, id, device->name, device->queue_count,
                          device->facts.size_bytes, device->facts.backend);
     if (connection_fd >= 0)
