@@ -33,8 +33,12 @@ class Recording:
             self.process = subprocess.Popen([os.environ["VBLKSCOPE"], "record", f"--output={self.path}", f"--events={sets}",
                                              f"--pid={pid}", f"--session=bench-{os.getpid()}-{time.monotonic_ns()}", *options],
                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        wait_for(lambda: b"recording" in self.log_path.read_bytes() or self.process.poll() is not None, DEADLINE_S,
-                 "the recording begins")
+        try:
+            wait_for(lambda: b"recording" in self.log_path.read_bytes() or self.process.poll() is not None, DEADLINE_S,
+                     "the recording begins")
+        except BaseException:  # a signal, too: there is nobody yet who could call remove()
+            self.remove()
+            raise
         assert self.process.poll() is None, self.log_path.read_text()
 
     def stop(self):
@@ -70,7 +74,11 @@ class Recording:
         return self.report()["trace"]["event_count"]
 
     def remove(self):
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
+        if self.process.poll() is None:  # asked first: what is killed leaves its session behind
+            self.process.send_signal(signal.SIGINT)
+            try:
+                self.process.wait(DEADLINE_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
         shutil.rmtree(self.path, ignore_errors=True)
