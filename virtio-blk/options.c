@@ -91,7 +91,8 @@ static int set_disk(struct vblk_device_options *disk, const char *key, const cha
     } else if (strcmp(key, "socket-group") == 0) {
         disk->socket_group = value;
     } else {
-        return usage("--disk: unknown key '%s'", key);
+        return usage("--disk: unknown key '%s'; known are: socket-path, fd, blk-file, name, read-only, num-queues, serial, "
+                     "block-size, cache, socket-mode, socket-group", key);
     }
     return -1;
 }
