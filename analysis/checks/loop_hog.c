@@ -168,9 +168,12 @@ static void report(const struct check_env *env, const struct hog *hog)
     finding_subject(finding, "handler_id", json_integer((json_int_t)hog->handler_id));
     if (hog->handler_id && hog->handler.role != ROLE_UNKNOWN)
         finding_subject_handler(finding, process, &hog->handler);
-    finding_evidence(finding, hog->longest_end_ns, EVENT_rt_loop_hog,
-                     "%s held %s for %.3f ms, the longest of %" PRIu64 " times, %.3f ms in all", who, loop,
-                     longest_ms, hog->count, (double)hog->total_ns / 1e6);
+    if (hog->count == 1)
+        finding_evidence(finding, hog->longest_end_ns, EVENT_rt_loop_hog, "%s held %s for %.3f ms", who, loop, longest_ms);
+    else
+        finding_evidence(finding, hog->longest_end_ns, EVENT_rt_loop_hog,
+                         "%s held %s for %.3f ms, the longest of %" PRIu64 " times, %.3f ms in all", who, loop,
+                         longest_ms, hog->count, (double)hog->total_ns / 1e6);
     if (process_records(process, SET_REQUEST)) {
         if (hog->in_flight)
             finding_evidence(finding, hog->longest_end_ns, EVENT_vblk_request_begin,
@@ -192,7 +195,8 @@ static void report(const struct check_env *env, const struct hog *hog)
     finding_advice(
         finding,
         "Everything else in this loop stands still meanwhile. Split the work over several passes, do what "
-        "blocks in a thread, or give its device a loop of its own.");
+        "blocks in a thread, or give its device a loop of its own. What counts is time on the wall: if the machine had "
+        "more to run than processors, the thread may only have waited for one (--loop-hog=TIME sets the limit).");
 }
 
 static void finish(void *state)
