@@ -16,6 +16,7 @@
 
 #include "rt/coroutine.h"
 #include "rt/loop.h"
+#include "own_loop.h"
 #include "until.h"
 
 enum { WORK_BOUND = 256, DESCRIPTOR_BOUND = 64 };
@@ -69,22 +70,6 @@ static void modest_end(struct modest *modest)
     rt_bh_destroy(modest->bh);
     rt_timer_destroy(modest->timer);
     close(modest->fd);
-}
-
-static int set_up(void **state)
-{
-    struct rt_loop *loop;
-    if (rt_loop_create("fair", &loop) < 0)
-        return -1;
-    rt_loop_bind(loop);
-    *state = loop;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    rt_loop_destroy(*state);
-    return 0;
 }
 
 static uint64_t count;

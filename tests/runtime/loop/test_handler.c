@@ -20,6 +20,7 @@
 
 #include "rt/iothread.h"
 #include "rt/loop.h"
+#include "own_loop.h"
 #include "until.h"
 
 struct watched {
@@ -29,22 +30,6 @@ struct watched {
     _Atomic int calls;
     struct watched *victim; /* detached by the first call */
 };
-
-static int set_up(void **state)
-{
-    struct rt_loop *loop;
-    if (rt_loop_create("handlers", &loop) < 0)
-        return -1;
-    rt_loop_bind(loop);
-    *state = loop;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    rt_loop_destroy(*state);
-    return 0;
-}
 
 static bool on_io_uring(void)
 {

@@ -27,6 +27,7 @@
 
 #include "rt/iothread.h"
 #include "rt/loop.h"
+#include "own_loop.h"
 #include "until.h"
 #include "without_syscall.h"
 
@@ -60,29 +61,6 @@ static void watch(struct watched *w, struct rt_loop *loop, int fd, bool (*ready)
     assert_int_equal(rt_loop_attach_fd(loop, fd, RT_FD_OTHER, 0, 0, &(struct rt_fd_callbacks){ .ready = ready }, w,
                                        &w->handler),
                      0);
-}
-
-static int set_up(void **state)
-{
-    struct rt_loop *loop;
-    if (rt_loop_create("ring", &loop) < 0)
-        return -1;
-    rt_loop_bind(loop);
-    *state = loop;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    rt_loop_destroy(*state);
-    return 0;
-}
-
-static struct rt_loop_stats stats_of(struct rt_loop *loop)
-{
-    struct rt_loop_stats stats;
-    rt_loop_stats(loop, &stats);
-    return stats;
 }
 
 /* More than the submission ring takes at once and the completion ring holds, all ready: each gets its turn, none two before

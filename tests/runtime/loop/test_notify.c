@@ -14,14 +14,8 @@
 #include "rt/iothread.h"
 #include "rt/loop.h"
 #include "loop_variant.h"
+#include "own_loop.h"
 #include "until.h"
-
-static struct rt_loop_stats stats_of(struct rt_loop *loop)
-{
-    struct rt_loop_stats stats;
-    rt_loop_stats(loop, &stats);
-    return stats;
-}
 
 static void count_up(void *opaque)
 {

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "rt/loop.h"
+#include "own_loop.h"
 
 enum { CLOCK_STEP_NS = 100, LOOKS_PER_CLOCK = 16, WINDOW_MIN_NS = 4000, MAX_NS = 100000, PEEK_EVERY_NS = 1000, IDLE = 15 };
 
@@ -153,22 +154,13 @@ static void detach(struct queue *q)
     close(q->fd);
 }
 
-static int set_up(void **state)
+static int set_up_windows(void **state)
 {
-    struct rt_loop *loop;
-    if (rt_loop_create("windows", &loop) < 0)
+    if (set_up(state) < 0)
         return -1;
-    rt_loop_bind(loop);
-    rt_loop_set_poll(loop, MAX_NS);
+    rt_loop_set_poll(*state, MAX_NS);
     sleep_plan.kicked = NULL;
     sleep_plan.posted = NULL;
-    *state = loop;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    rt_loop_destroy(*state);
     return 0;
 }
 
@@ -507,7 +499,7 @@ static void maximum_changes(void **state)
     detach(&b);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_windows, tear_down)
 
 int main(void)
 {

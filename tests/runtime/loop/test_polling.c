@@ -16,6 +16,7 @@
 
 #include "rt/iothread.h"
 #include "rt/loop.h"
+#include "own_loop.h"
 #include "until.h"
 
 #define SECOND_NS INT64_C(1000000000)
@@ -94,29 +95,6 @@ static void queue_detach(struct queue *q)
     assert_int_equal(q->begins, q->ends);
     assert_true(q->notifications);
     close(q->fd);
-}
-
-static int set_up(void **state)
-{
-    struct rt_loop *loop;
-    if (rt_loop_create("polling", &loop) < 0)
-        return -1;
-    rt_loop_bind(loop);
-    *state = loop;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    rt_loop_destroy(*state);
-    return 0;
-}
-
-static struct rt_loop_stats stats_of(struct rt_loop *loop)
-{
-    struct rt_loop_stats stats;
-    rt_loop_stats(loop, &stats);
-    return stats;
 }
 
 static void nothing(void *opaque)

@@ -11,23 +11,8 @@
 
 #include "rt/iothread.h"
 #include "rt/loop.h"
+#include "own_loop.h"
 #include "until.h"
-
-static int set_up(void **state)
-{
-    struct rt_loop *loop;
-    if (rt_loop_create("timers", &loop) < 0)
-        return -1;
-    rt_loop_bind(loop);
-    *state = loop;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    rt_loop_destroy(*state);
-    return 0;
-}
 
 struct alarm {
     struct rt_timer *timer;
