@@ -233,6 +233,17 @@ static void judge(const struct check_env *env, const struct handler *handler, in
         report(env, handler, end_ns, removed);
 }
 
+/*
+ * Detached, and as its next act the same thread takes it out, and it never ran for nothing meanwhile: however long that
+ * took (a busy machine takes a processor away at any point), it is one hand-over.
+ */
+static bool is_in_hand(const struct handler *handler, int64_t vtid, int64_t acted_ns)
+{
+    return handler->stale.reason == STALE_DETACHED && handler->stale.lasting_ns == handler->stale.since_ns &&
+           vtid != EVENT_UNKNOWN_ID && vtid == handler->stale.vtid && acted_ns <= handler->stale.since_ns &&
+           handler->idle_dispatches == handler->stale.idle_dispatches;
+}
+
 static void on_event(void *state, const struct occurrence *what)
 {
     const struct check_env *env = state;
@@ -240,7 +251,7 @@ static void on_event(void *state, const struct occurrence *what)
     void *value;
 
     if (what->event->id == EVENT_rt_loop_fd_detach) {
-        if (what->handler)
+        if (what->handler && !is_in_hand(what->handler, what->event->vtid, what->thread_acted_ns))
             judge(env, what->handler, what->event->time_ns, true);
         return;
     }
@@ -276,6 +287,15 @@ static bool stop_may_be_lost(const struct process *process, const struct handler
                       process_end_ns(process), loss_out);
 }
 
+/* The recording ended before its thread went on. It may be off the processor for as long as no loop is held up. */
+static bool end_cuts_hand_over(const struct check_env *env, const struct handler *handler, int64_t end_ns)
+{
+    const struct thread *thread = process_find_thread(env->process, handler->stale.vtid);
+
+    return thread && end_ns - handler->stale.since_ns <= env->options->loop_hog_ns &&
+           is_in_hand(handler, thread->tid, thread->last_ns);
+}
+
 static void judge_survivor(const struct check_env *env, const struct handler *handler)
 {
     const struct process *process = env->process;
@@ -291,7 +311,7 @@ static void judge_survivor(const struct check_env *env, const struct handler *ha
             unsure(env, handler, &loss, "how the stop of its device went on");
         return;
     }
-    if (!outlasted(env, stale, end_ns))
+    if (!outlasted(env, stale, end_ns) || end_cuts_hand_over(env, handler, end_ns))
         return;
     if (stale->reason == STALE_NOT_ANNOUNCED && process_known_since(process) > stale->lasting_ns) {
         inconclusive(env, "stale-fd", stale->since_ns, end_ns,

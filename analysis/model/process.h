@@ -245,6 +245,7 @@ struct occurrence {
     const struct event *event;
     struct process *process;
     struct thread *thread; /**< the emitting one; NULL without vtid context */
+    int64_t thread_acted_ns; /**< when it emitted something before this; INT64_MIN: never */
     bool in_baseline;      /**< an announcement of what exists, by the sampler thread */
     struct loop *loop;
     struct handler *handler;

@@ -584,12 +584,18 @@ void model_update(struct process *process, struct thread *thread, const struct e
     const union event_fields *f = &event->fields;
 
     *what = (struct occurrence){
-        .event = event, .process = process, .thread = thread, .previous_state = STATE_UNKNOWN
+        .event = event,
+        .process = process,
+        .thread = thread,
+        .thread_acted_ns = INT64_MIN,
+        .previous_state = STATE_UNKNOWN,
     };
     process->last_ns = event->time_ns;
     process->event_count++;
-    if (thread)
+    if (thread) {
+        what->thread_acted_ns = thread->last_ns;
         thread->last_ns = event->time_ns;
+    }
 
     switch (event->id) {
     case EVENT_rt_loop_fd_dispatch:

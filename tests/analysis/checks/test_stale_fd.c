@@ -228,7 +228,29 @@ static void test_removed_late(void **state)
     struct feed *f = begin(FEED_CORE_ONLY);
 
     feed(f, "2.000 12@1 vblk_dataplane:notifier_detach device_id=5 queue_index=0 fd=30 loop_id=3\n"
+            "2.001 12@1 rt_loop:fd_attach loop_id=3 handler_id=21 fd=33 role=2 device_id=5 queue_index=0\n"
             "2.003 12@1 rt_loop:fd_detach loop_id=3 handler_id=7 fd=30\n");
+    feed_end(f, 9);
+    expect_handler(f, 7, "not removed when the notifier was detached");
+}
+
+static void test_removed_late_by_another_thread(void **state)
+{
+    struct feed *f = begin(FEED_CORE_ONLY);
+
+    feed(f, "2.000 12@1 vblk_dataplane:notifier_detach device_id=5 queue_index=0 fd=30 loop_id=3\n"
+            "2.003 11@0 rt_loop:fd_detach loop_id=3 handler_id=7 fd=30\n");
+    feed_end(f, 9);
+    expect_handler(f, 7, "not removed when the notifier was detached");
+}
+
+static void test_removed_late_after_it_ran_for_nothing(void **state)
+{
+    struct feed *f = begin(FEED_ALL_SETS);
+
+    feed(f, "2.000 11@0 vblk_dataplane:notifier_detach device_id=5 queue_index=0 fd=30 loop_id=3\n"
+            "2.001 12@1 rt_loop:fd_dispatch loop_id=3 handler_id=7 fd=30 progress=0\n"
+            "2.003 11@0 rt_loop:fd_detach loop_id=3 handler_id=7 fd=30\n");
     feed_end(f, 9);
     expect_handler(f, 7, "not removed when the notifier was detached");
 }
@@ -243,7 +265,7 @@ static void test_overlap_is_an_option(void **state)
     f = feed_create_with(FEED_CORE_ONLY, &options);
     feed(f, feed_baseline);
     feed(f, "2.000 12@1 vblk_dataplane:notifier_detach device_id=5 queue_index=0 fd=30 loop_id=3\n"
-            "2.003 12@1 rt_loop:fd_detach loop_id=3 handler_id=7 fd=30\n");
+            "2.003 11@0 rt_loop:fd_detach loop_id=3 handler_id=7 fd=30\n");
     feed_end(f, 9);
     expect(f, "", "");
 }
@@ -283,6 +305,28 @@ static void test_silent_on_short_overlap(void **state)
     feed(f, move_to_iothread1);
     feed(f, "2.0009 12@1 rt_loop:fd_detach loop_id=3 handler_id=7 fd=30\n");
     feed_end(f, 9);
+    expect(f, "", "");
+}
+
+static void test_silent_when_its_thread_had_no_processor(void **state)
+{
+    /* A queue's thread stood still for 40 ms between two acts of one detach, while main worked. */
+    struct feed *f = begin(FEED_CORE_ONLY);
+
+    feed(f, "2.000 12@1 vblk_dataplane:notifier_detach device_id=5 queue_index=0 fd=30 loop_id=3\n"
+            "2.010 11@0 rt_loop:fd_attach loop_id=2 handler_id=22 fd=40 role=3 device_id=0 queue_index=0\n"
+            "2.040 12@1 rt_loop:fd_detach loop_id=3 handler_id=7 fd=30\n");
+    feed_end(f, 9);
+    expect(f, "", "");
+}
+
+static void test_silent_when_the_recording_ends_in_the_hand_over(void **state)
+{
+    struct feed *f = begin(FEED_CORE_ONLY);
+
+    feed(f, "2.000 12@1 vblk_dataplane:notifier_detach device_id=5 queue_index=0 fd=30 loop_id=3\n"
+            "2.010 11@0 rt_loop:fd_attach loop_id=2 handler_id=22 fd=40 role=3 device_id=0 queue_index=0\n");
+    feed_end(f, 2.04);
     expect(f, "", "");
 }
 
@@ -531,10 +575,14 @@ int main(void)
         cmocka_unit_test(test_announced_in_a_loop_that_is_not_the_queues),
         cmocka_unit_test(test_announced_without_attached_notifier),
         cmocka_unit_test(test_removed_late),
+        cmocka_unit_test(test_removed_late_by_another_thread),
+        cmocka_unit_test(test_removed_late_after_it_ran_for_nothing),
         cmocka_unit_test(test_overlap_is_an_option),
         cmocka_unit_test(test_never_announced_but_working),
         cmocka_unit_test(test_silent_on_orderly_stop_and_start),
         cmocka_unit_test(test_silent_on_short_overlap),
+        cmocka_unit_test(test_silent_when_its_thread_had_no_processor),
+        cmocka_unit_test(test_silent_when_the_recording_ends_in_the_hand_over),
         cmocka_unit_test(test_silent_when_attach_precedes_change_of_loop),
         cmocka_unit_test(test_silent_on_shared_eventfd),
         cmocka_unit_test(test_silent_on_reused_descriptor_number),
