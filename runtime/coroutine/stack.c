@@ -85,11 +85,12 @@ static struct {
 static int set_up_locked(enum rt_stack_guard guard, uint32_t stack_bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t bytes = stack_bytes ? stack_bytes : STACK_BYTES_DEFAULT;
+    size_t least = 4 * page; /* pages of 64 KiB exist: the default follows */
+    size_t bytes = stack_bytes ? stack_bytes : least > STACK_BYTES_DEFAULT ? least : STACK_BYTES_DEFAULT;
     uint32_t cost = 0;
     int error = -EOPNOTSUPP;
 
-    if (bytes % page != 0 || bytes < 4 * page)
+    if (bytes % page != 0 || bytes < least || guard > RT_STACK_GUARD_MPROTECT)
         return -EINVAL;
     if (guard != RT_STACK_GUARD_MPROTECT)
         error = rt_guard_probe(RT_STACK_GUARD_LIGHTWEIGHT, bytes + page, &cost);
@@ -121,7 +122,7 @@ static void ensure_set_up(void)
     if (!atomic_load_explicit(&stacks.set_up, memory_order_relaxed)) {
         int error = set_up_locked(RT_STACK_GUARD_AUTO, 0);
 
-        assert(error == 0); /* the default size is a multiple of every page size, and AUTO falls back */
+        assert(error == 0); /* the default size suits every page size, and AUTO falls back */
         (void)error;
     }
     pthread_mutex_unlock(&stacks.lock);

@@ -229,8 +229,8 @@ static bool has_queued_work(const struct rt_loop *loop)
 
 bool rt_loop_pass(struct rt_loop *loop, bool may_block)
 {
-    assert(loop_is_own(loop));
-    assert(!rt_in_coroutine());
+    assert(loop_is_own(loop) && "a pass in a thread to which rt_loop_bind() has not bound the loop");
+    assert(!rt_in_coroutine() && "a pass inside a coroutine");
     if (loop->depth == 0)
         handler_reap(loop);
     loop->depth++;

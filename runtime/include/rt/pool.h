@@ -45,10 +45,11 @@ enum rt_stack_guard { RT_STACK_GUARD_AUTO, RT_STACK_GUARD_LIGHTWEIGHT, RT_STACK_
 /**
  * Choose stacks before the first coroutine is made.
  *
- * Units:     stack_bytes is a multiple of the page size, without the guard; 0 takes the default of 64 KiB.
+ * Units:     stack_bytes is a multiple of the page size, at least four pages, without the guard; 0 takes the default of
+ *            64 KiB, or four pages where that is more.
  * Returns:   0, or -EOPNOTSUPP: lightweight guards were asked for and this kernel has none (proved by
- *            touching one in a child); -EBUSY: stacks exist already, or their facts or the
- *            pool's limits were asked for; -EINVAL.
+ *            touching one in a child); -EBUSY: they were chosen already, stacks exist, or their facts or the
+ *            pool's limits were asked for; -EINVAL: no such guard, or no such size.
  * Thread:    any, before others use coroutines.
  */
 int rt_stack_configure(enum rt_stack_guard guard, uint32_t stack_bytes);

@@ -119,6 +119,7 @@ static void in_child_wrong_choices(void *opaque)
 {
     CHILD_CHECK(rt_stack_configure(RT_STACK_GUARD_AUTO, 12345) == -EINVAL);
     CHILD_CHECK(rt_stack_configure(RT_STACK_GUARD_AUTO, (uint32_t)PAGE_BYTES) == -EINVAL);
+    CHILD_CHECK(rt_stack_configure((enum rt_stack_guard)(RT_STACK_GUARD_MPROTECT + 1), 0) == -EINVAL);
     CHILD_CHECK(rt_stack_configure(RT_STACK_GUARD_AUTO, 256 * 1024) == 0);
     CHILD_CHECK(rt_stack_configure(RT_STACK_GUARD_AUTO, 0) == -EBUSY);
     struct rt_stack_facts facts;
