@@ -266,21 +266,32 @@ static void describe(const struct growth *growth, int error, unsigned count, cha
         snprintf(words, words_bytes, "%u made", count);
 }
 
-static void measure_growth(struct bench *bench, unsigned count)
+/* With mprotect guards, and with lightweight ones; the latter first in every second pair. Returns whether both were measured. */
+static bool grow_both(unsigned count, unsigned pair, struct growth growths[2], int errors[2])
 {
     struct growth_request requests[2] = { { RT_STACK_GUARD_MPROTECT, count }, { RT_STACK_GUARD_LIGHTWEIGHT, count } };
+
+    for (unsigned i = 0; i < 2; i++) {
+        unsigned which = (i + pair) % 2;
+
+        memset(&growths[which], 0, sizeof(growths[which]));
+        errors[which] = bench_in_child(grow, &requests[which], &growths[which], sizeof(growths[which]), CHILD_TIMEOUT_S);
+    }
+    return !errors[0] && !errors[1] && !growths[0].error && !growths[1].error;
+}
+
+static void measure_growth(struct bench *bench, unsigned count)
+{
+    enum { MAPPINGS, RESIDENT, MAKE, END, ROWS };
     struct growth growths[2];
     int errors[2];
     char title[64], words[2][64];
     struct bench_group *group;
-    struct bench_row *row;
-    bool both;
+    struct bench_row *row, *rows[ROWS];
+    bool both = grow_both(count, 0, growths, errors);
 
-    for (int i = 0; i < 2; i++) {
-        memset(&growths[i], 0, sizeof(growths[i]));
-        errors[i] = bench_in_child(grow, &requests[i], &growths[i], sizeof(growths[i]), CHILD_TIMEOUT_S);
+    for (int i = 0; i < 2; i++)
         describe(&growths[i], errors[i], count, words[i], sizeof(words[i]));
-    }
     snprintf(title, sizeof(title), "%u live coroutines", count);
     group = bench_group(bench, BENCH_CHANGE, title, "mprotect", "lightweight");
     row = bench_row(group, "outcome", "", BENCH_LOWER);
@@ -289,18 +300,13 @@ static void measure_growth(struct bench *bench, unsigned count)
         if (growths[i].hint[0])
             bench_note(group, growths[i].hint);
 
-    both = !errors[0] && !errors[1] && !growths[0].error && !growths[1].error;
-    row = bench_row(group, "mappings added", "", BENCH_LOWER);
-    if (both) {
-        bench_pair(row, growths[0].mappings, growths[1].mappings);
-    } else {
+    rows[MAPPINGS] = bench_row(group, "mappings added", "", BENCH_LOWER);
+    if (!errors[1] && !growths[1].error)
+        bench_promise(rows[MAPPINGS], "at most 1 for 1,000 stacks", growths[1].mappings <= (count + 999) / 1000);
+    if (!both) {
         for (int i = 0; i < 2; i++)
             snprintf(words[i], sizeof(words[i]), errors[i] || growths[i].error ? "-" : "%u", growths[i].mappings);
-        bench_words(row, words[0], words[1]);
-    }
-    if (!errors[1] && !growths[1].error)
-        bench_promise(row, "at most 1 for 1,000 stacks", growths[1].mappings <= (count + 999) / 1000);
-    if (!both) {
+        bench_words(rows[MAPPINGS], words[0], words[1]);
         row = bench_row(group, "resident, KiB each", "", BENCH_LOWER);
         snprintf(words[1], sizeof(words[1]), "%.2f", growths[1].resident_kib_each);
         bench_words(row, "-", words[1]);
@@ -309,10 +315,16 @@ static void measure_growth(struct bench *bench, unsigned count)
         bench_words(row, "-", words[1]);
         return;
     }
-    bench_pair(bench_row(group, "resident, each", "KiB", BENCH_LOWER), growths[0].resident_kib_each,
-               growths[1].resident_kib_each);
-    bench_pair(bench_row(group, "make and enter", "ns", BENCH_LOWER), growths[0].make_ns_each, growths[1].make_ns_each);
-    bench_pair(bench_row(group, "enter and end", "ns", BENCH_LOWER), growths[0].end_ns_each, growths[1].end_ns_each);
+    rows[RESIDENT] = bench_row(group, "resident, each", "KiB", BENCH_LOWER);
+    rows[MAKE] = bench_row(group, "make and enter", "ns", BENCH_LOWER);
+    rows[END] = bench_row(group, "enter and end", "ns", BENCH_LOWER);
+    for (unsigned pair = 0; both;) {
+        bench_pair(rows[MAPPINGS], growths[0].mappings, growths[1].mappings);
+        bench_pair(rows[RESIDENT], growths[0].resident_kib_each, growths[1].resident_kib_each);
+        bench_pair(rows[MAKE], growths[0].make_ns_each, growths[1].make_ns_each);
+        bench_pair(rows[END], growths[0].end_ns_each, growths[1].end_ns_each);
+        both = ++pair < bench_pairs(bench, 5) && grow_both(count, pair, growths, errors);
+    }
 }
 
 /* ---- (c) idle memory ---- */

@@ -283,8 +283,8 @@ const char *bench_verdict(const struct bench_row *row)
 {
     struct bench_spread ratio = bench_ratio_spread(row);
 
-    if (row->form != BENCH_CHANGE || ratio.count == 0)
-        return NULL;
+    if (row->form != BENCH_CHANGE || ratio.count < 2)
+        return NULL; /* one pair does not tell a change from noise */
     if (ratio.low <= 1 && ratio.high >= 1)
         return "level";
     return (ratio.median < 1) == (row->better == BENCH_LOWER) ? "better" : "worse";

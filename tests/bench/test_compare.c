@@ -186,9 +186,11 @@ static void test_verdict_follows_the_direction(void **state)
         for (int pair = 1; pair < 4; pair++)
             bench_pair(row, 100 * pair, 100 * pair * cases[i].factor);
     }
+    bench_pair(bench_row(group, "a single pair", "", BENCH_LOWER), 100, 50);
     finish(&output, bench);
     for (unsigned i = 0; i < G_N_ELEMENTS(cases); i++)
         assert_word(&output, i, "verdict", NULL, cases[i].verdict);
+    assert_null(json_object_get(json_array_get(output.rows, G_N_ELEMENTS(cases)), "verdict"));
     deinit(&output);
 }
 
