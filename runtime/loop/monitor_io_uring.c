@@ -52,7 +52,8 @@ struct monitor_watch {
     bool armed; /* the kernel has a request that will complete */
     bool paused;
     bool is_to_arm;
-    bool dying; /* removed, and freed with the last completion */
+    bool removed; /* not reported any more: its handler may be gone */
+    bool dying;   /* removed, and freed with the last completion */
     TAILQ_ENTRY(monitor_watch) arm_link;
 
     /* Under the lock. */
@@ -186,7 +187,7 @@ static int uring_remove(struct monitor *monitor, struct rt_handler *handler)
 
 static void set_to_arm(struct monitor *monitor, struct monitor_watch *watch)
 {
-    if (watch->is_to_arm || watch->armed || watch->paused || watch->dying)
+    if (watch->is_to_arm || watch->armed || watch->paused || watch->removed)
         return;
     watch->is_to_arm = true;
     TAILQ_INSERT_TAIL(&monitor->to_arm, watch, arm_link);
@@ -234,19 +235,22 @@ static struct io_uring_sqe *get_sqe(struct monitor *monitor)
 
 static void take_changes(struct monitor *monitor)
 {
-    struct watch_changes added = STAILQ_HEAD_INITIALIZER(added);
+    struct watch_changes added = STAILQ_HEAD_INITIALIZER(added), removed = STAILQ_HEAD_INITIALIZER(removed);
     /* One that comes now is followed by a notify. */
     if (!atomic_load_explicit(&monitor->changed, memory_order_relaxed))
         return;
     pthread_mutex_lock(&monitor->lock);
     STAILQ_CONCAT(&added, &monitor->added);
-    STAILQ_CONCAT(&monitor->to_drop, &monitor->removed);
+    STAILQ_CONCAT(&removed, &monitor->removed);
     atomic_store_explicit(&monitor->changed, false, memory_order_relaxed);
     pthread_mutex_unlock(&monitor->lock);
 
     struct monitor_watch *watch;
     STAILQ_FOREACH(watch, &added, added_link)
         set_to_arm(monitor, watch);
+    STAILQ_FOREACH(watch, &removed, removed_link)
+        watch->removed = true; /* also if the kernel takes no cancellation now */
+    STAILQ_CONCAT(&monitor->to_drop, &removed);
 }
 
 /* Let go of what was removed. Returns whether the kernel took it all. */
@@ -298,8 +302,8 @@ static struct rt_handler *complete(struct monitor *monitor, const struct io_urin
     if (!watch)
         return NULL; /* a cancellation that came too late */
     watch->armed = (cqe->flags & IORING_CQE_F_MORE) != 0;
-    if (watch->dying) {
-        if (!watch->armed)
+    if (watch->removed) {
+        if (watch->dying && !watch->armed)
             watch_free(monitor, watch);
         return NULL;
     }
