@@ -77,11 +77,16 @@ static int epoll_monitor_add(struct monitor *monitor, struct rt_handler *handler
     return error;
 }
 
-/* epoll watches files and removes by number. If a younger handler came with the same number then ours was closed, since
- * epoll takes a number twice only for two files: it would let go of the younger one's, and go on reporting ours. */
+/* epoll watches files and changes by number. If a younger handler came with the same number then ours was closed, since
+ * epoll takes a number twice only for two files: it would change the younger one's, and go on reporting ours. */
+static bool has_number(const struct monitor *monitor, const struct rt_handler *handler)
+{
+    return monitor->latest[handler->fd] == handler;
+}
+
 static int epoll_monitor_remove(struct monitor *monitor, struct rt_handler *handler)
 {
-    if (monitor->latest[handler->fd] != handler)
+    if (!has_number(monitor, handler))
         return -EBADF;
     monitor->latest[handler->fd] = NULL;
     return control(monitor, EPOLL_CTL_DEL, handler, 0);
@@ -91,12 +96,12 @@ static int epoll_monitor_remove(struct monitor *monitor, struct rt_handler *hand
  * no more. */
 static int epoll_monitor_pause(struct monitor *monitor, struct rt_handler *handler)
 {
-    return control(monitor, EPOLL_CTL_MOD, handler, EPOLLONESHOT);
+    return has_number(monitor, handler) ? control(monitor, EPOLL_CTL_MOD, handler, EPOLLONESHOT) : -EBADF;
 }
 
 static int epoll_monitor_resume(struct monitor *monitor, struct rt_handler *handler)
 {
-    return control(monitor, EPOLL_CTL_MOD, handler, EPOLLIN);
+    return has_number(monitor, handler) ? control(monitor, EPOLL_CTL_MOD, handler, EPOLLIN) : -EBADF;
 }
 
 static int wait_coarse(struct monitor *monitor, struct epoll_event *events, int64_t timeout_ns)

@@ -1,6 +1,6 @@
 /*
  * Goal: waits end neither early nor much too late, with and without epoll_pwait2 (Linux 5.11), and one wait reports
- * no more than its bound.
+ * no more than its bound; what is closed too early costs no other descriptor.
  * Method: timers below and above a millisecond; the same in a child process that gets ENOSYS for epoll_pwait2.
  * If it fails: loops spin up to their deadlines, or timers on older kernels run early. Fairness among many descriptors is
  * looked at in test_handler.
@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -102,12 +103,63 @@ static void one_wait_is_bounded(void **state)
     rt_loop_destroy(loop);
 }
 
+struct nesting {
+    struct rt_loop *loop;
+    int calls;
+};
+
+static bool nest(void *opaque)
+{
+    struct nesting *nesting = opaque;
+    nesting->calls++;
+    rt_loop_pass(nesting->loop, false);
+    return false;
+}
+
+static bool consume(void *opaque)
+{
+    struct nesting *nesting = opaque;
+    nesting->calls++;
+    return true;
+}
+
+/* Closed while it is watched, and its number taken by another one of the loop's: while its callback nests it would be paused,
+ * by number, which is not its own any more. */
+static void nesting_after_an_early_close_leaves_the_new_one_alone(void **state)
+{
+    static const struct rt_fd_callbacks old_callbacks = { .ready = nest }, fresh_callbacks = { .ready = consume };
+    struct rt_loop *loop;
+    assert_int_equal(rt_loop_create("reuse", &loop), 0);
+    rt_loop_bind(loop);
+    struct nesting old = { .loop = loop }, fresh = { .loop = loop };
+    struct rt_handler *old_handler, *fresh_handler;
+    int fd = eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC), holder = dup(fd), file = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+
+    assert_int_equal(rt_loop_attach_fd(loop, fd, RT_FD_OTHER, 0, 0, &old_callbacks, &old, &old_handler), 0);
+    assert_int_equal(dup3(file, fd, O_CLOEXEC), fd); /* closes what fd was */
+    assert_int_equal(rt_loop_attach_fd(loop, fd, RT_FD_OTHER, 0, 0, &fresh_callbacks, &fresh, &fresh_handler), 0);
+    rt_loop_pass(loop, false);
+    assert_int_equal(old.calls, 1);
+    assert_int_equal(fresh.calls, 0);
+
+    eventfd_write(fd, 1);
+    rt_loop_pass(loop, false);
+    assert_int_equal(fresh.calls, 1);
+    rt_loop_detach_fd(old_handler);
+    rt_loop_detach_fd(fresh_handler);
+    close(fd);
+    close(file);
+    close(holder);
+    rt_loop_destroy(loop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_are_precise),
         cmocka_unit_test(waits_without_epoll_pwait2),
         cmocka_unit_test(one_wait_is_bounded),
+        cmocka_unit_test(nesting_after_an_early_close_leaves_the_new_one_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
