@@ -564,44 +564,46 @@ static void free_run(struct run run)
     atomic_fetch_sub_explicit(&stacks.stack_count, run.count, memory_order_relaxed);
 }
 
-/* The stacks of a chain, as runs: those that were made together tend to end together, so neighbours go in one call, in either
- * direction. The memory is gone after @each, so everything is read before. */
-static void for_runs(struct rt_coroutine *first, void (*each)(struct run run))
-{
-    struct run run = { 0 };
+/* Stacks, one after the other, as runs: those that were made together tend to end together, so neighbours go in one call, in
+ * either direction. The memory may be gone after @each. */
+struct runs {
+    void (*each)(struct run run);
+    struct run open; /* count 0: none */
+};
 
+static void runs_end(struct runs *runs)
+{
+    if (runs->open.count)
+        runs->each(runs->open);
+}
+
+static void runs_add(struct runs *runs, struct stack_slab *slab, uint32_t index)
+{
+    struct run *open = &runs->open;
+
+    if (slab == open->slab && index + 1 == open->first) {
+        open->first--;
+        open->count++;
+    } else if (slab == open->slab && index == open->first + open->count) {
+        open->count++;
+    } else {
+        runs_end(runs);
+        *open = (struct run){ slab, index, 1 };
+    }
+}
+
+static void runs_add_chain(struct runs *runs, struct rt_coroutine *first)
+{
     while (first) {
         struct rt_coroutine *co = first;
-        struct stack_slab *slab = co->slab;
-        uint32_t index = co->stack_index;
 
         first = co->pool_next;
         retire(co);
-        if (slab == run.slab && index + 1 == run.first) {
-            run.first--;
-            run.count++;
-        } else if (slab == run.slab && index == run.first + run.count) {
-            run.count++;
-        } else {
-            if (run.count)
-                each(run);
-            run = (struct run){ slab, index, 1 };
-        }
+        runs_add(runs, co->slab, co->stack_index);
     }
-    if (run.count)
-        each(run);
 }
 
-void rt_stack_destroy_chain(struct rt_coroutine *first)
-{
-    if (first && first->batch_released)
-        first = rt_stack_restore(first, RT_POOL_BATCH_SIZE);
-    for_runs(first, free_run);
-}
-
-/* ---- the memory of stacks that wait ---- */
-
-/* Where the others were, at the bottom of the first one's stack: the part that is in nobody's use. */
+/* Where the others of a released chain were, at the bottom of the first one's stack: the part that is in nobody's use. */
 struct released {
     uint32_t count;
     struct {
@@ -609,6 +611,23 @@ struct released {
         uint32_t index;
     } others[RT_POOL_BATCH_SIZE - 1];
 };
+
+void rt_stack_destroy_chain(struct rt_coroutine *first)
+{
+    struct runs runs = { .each = free_run };
+
+    if (first && first->batch_released) {
+        const struct released *released = first->stack_base;
+
+        /* As they are: to make them again would touch each. The first, which holds the table, goes last. */
+        for (uint32_t i = 0; i < released->count; i++)
+            runs_add(&runs, released->others[i].slab, released->others[i].index);
+    }
+    runs_add_chain(&runs, first);
+    runs_end(&runs);
+}
+
+/* ---- the memory of stacks that wait ---- */
 
 /* DONTNEED rather than FREE: it counts as gone at once, for the limits of a cgroup too, and not only when memory is short. */
 static void release_run(struct run run)
@@ -620,6 +639,7 @@ static void release_run(struct run run)
 void rt_stack_release_memory(struct rt_coroutine *first)
 {
     struct released *released = first->stack_base;
+    struct runs runs = { .each = release_run };
 
 #ifdef RT_ASAN
     ASAN_UNPOISON_MEMORY_REGION(first->stack_base, sizeof(*released));
@@ -633,7 +653,8 @@ void rt_stack_release_memory(struct rt_coroutine *first)
         released->others[released->count].slab = co->slab;
         released->others[released->count++].index = co->stack_index;
     }
-    for_runs(first->pool_next, release_run);
+    runs_add_chain(&runs, first->pool_next);
+    runs_end(&runs);
     first->pool_next = NULL;
     first->batch_released = true;
 }

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "child.h"
 #include "mappings.h"
@@ -46,6 +47,14 @@ static long resident_kb(void)
             break;
     fclose(file);
     return kb;
+}
+
+static long page_faults(void)
+{
+    struct rusage usage;
+
+    CHILD_CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
+    return usage.ru_minflt;
 }
 
 static void in_child_count(void *opaque)
@@ -128,7 +137,7 @@ static void in_child_trim(void *opaque)
 {
     static struct rt_coroutine *cos[LIVE];
     struct rt_pool_global_stats full, trimmed, again;
-    long before_kb, full_kb, trimmed_kb;
+    long before_kb, full_kb, trimmed_kb, faults;
     unsigned full_maps;
 
     CHILD_CHECK(rt_stack_configure(*(enum rt_stack_guard *)opaque, 0) == 0);
@@ -160,9 +169,13 @@ static void in_child_trim(void *opaque)
     CHILD_CHECK(again.stack_count == full.stack_count); /* nothing new was needed */
     CHILD_CHECK(again.live_count == 0);
 
-    /* What is destroyed while its memory is away. */
+    /* What is destroyed while its memory is away: nobody touches it for that. */
     rt_pool_trim(0);
+    faults = page_faults();
     rt_pool_dec_max(2 * LIVE);
+    faults = page_faults() - faults;
+    fprintf(stderr, "page faults of the end: %ld\n", faults);
+    CHILD_CHECK(faults < (long)again.global_size / 2);
     rt_pool_global_stats(&again);
     CHILD_CHECK(again.stack_count <= 4 * RT_POOL_BATCH_SIZE);
 }
