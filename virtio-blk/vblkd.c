@@ -215,29 +215,42 @@ static void end(struct server *server)
     g_free(server->iothreads);
 }
 
-static int serve(const struct vblkd_options *options)
+/* What holds for the whole process, before anything uses it. */
+static int choose_policies(const struct vblkd_options *options)
 {
-    struct server server = { .options = options, .signal_fd = -1 };
     int error = rt_stack_configure(options->stack_guard, 0);
 
     if (error == -EOPNOTSUPP) {
         vblk_log(NULL, VBLK_LOG_ERROR, "--stack-guard=lightweight: this kernel has none (Linux 6.13 and later): use "
                  "mprotect");
-        return 1;
+        return error;
     }
-    if (error == 0)
-        error = rt_loop_configure(&options->loop_policies);
-    if (error < 0 && options->loop_policies.monitor == RT_LOOP_MONITOR_IO_URING) {
+    if (error < 0) {
+        vblk_log(NULL, VBLK_LOG_ERROR, "cannot try out stack guards in a child process: %s", g_strerror(-error));
+        return error;
+    }
+    error = rt_loop_configure(&options->loop_policies);
+    if (error < 0) {
         vblk_log(NULL, VBLK_LOG_ERROR, "--loop-monitor=io_uring: %s (%s)", rt_loop_monitor_hint(error),
                  g_strerror(-error));
-        return 1;
+        return error;
     }
-    if (error == 0)
-        error = rt_pool_configure(options->coroutine_pool);
+    error = rt_pool_configure(options->coroutine_pool);
     if (error == 0)
         error = rt_stack_report_overflow();
-    if (error == 0)
-        error = rt_loop_create("main", &server.main_loop);
+    if (error < 0)
+        vblk_log(NULL, VBLK_LOG_ERROR, "cannot prepare coroutines: %s", g_strerror(-error));
+    return error;
+}
+
+static int serve(const struct vblkd_options *options)
+{
+    struct server server = { .options = options, .signal_fd = -1 };
+    int error = choose_policies(options);
+
+    if (error < 0)
+        return 1;
+    error = rt_loop_create("main", &server.main_loop);
     if (error < 0) {
         vblk_log(NULL, VBLK_LOG_ERROR, "cannot make the main loop: %s (more descriptors: ulimit -n)",
                  g_strerror(-error));
