@@ -1,6 +1,7 @@
 /* vblkd: serves disks as vhost-user-blk devices. Main thread: sockets, signals, start and stop; IOThreads: queues. */
 #include <errno.h>
 #include <glib.h>
+#include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -280,8 +281,10 @@ static int serve(const struct vblkd_options *options)
 int main(int argc, char **argv)
 {
     struct vblkd_options *options;
-    int status = vblkd_options_parse(argc, argv, &options);
+    int status;
 
+    setlocale(LC_CTYPE, ""); /* else glib prints ? for what is not ASCII, its own dots and quotes included */
+    status = vblkd_options_parse(argc, argv, &options);
     if (status >= 0)
         return status;
     status = serve(options);
