@@ -333,6 +333,27 @@ static uint32_t direct_align(int fd, const struct stat *st)
     return 4096;
 }
 
+/* Each loop makes a ring of its own later; that there can be none is better known before anybody connects. */
+static int probe_ring(const char *path, char **message_out)
+{
+    struct io_uring ring;
+    const char *hint = "";
+    int error = ring_init(&ring);
+
+    if (error == 0) {
+        io_uring_queue_exit(&ring);
+        return 0;
+    }
+    if (error == -EPERM || error == -EACCES || error == -ENOSYS)
+        hint = " (set kernel.io_uring_disabled to 0, and let the seccomp filter or container allow io_uring_setup, "
+               "io_uring_enter and io_uring_register)";
+    else if (error == -EMFILE || error == -ENFILE)
+        hint = " (more descriptors: ulimit -n)";
+    *message_out = g_strdup_printf("%s: a disk in a file needs io_uring, which cannot be had: %s%s", path,
+                                   g_strerror(-error), hint);
+    return error;
+}
+
 int vblk_disk_file_open(const char *path, const struct vblk_disk_options *options, struct vblk_disk **disk_out,
                         char **message_out)
 {
@@ -396,6 +417,9 @@ int vblk_disk_file_open(const char *path, const struct vblk_disk_options *option
         error = -EINVAL;
         goto fail;
     }
+    error = probe_ring(path, message_out);
+    if (error < 0)
+        goto fail;
 
     file = g_new0(struct file_disk, 1);
     file->fd = fd;
