@@ -253,8 +253,8 @@ static int serve(const struct vblkd_options *options)
         return 1;
     error = rt_loop_create("main", &server.main_loop);
     if (error < 0) {
-        vblk_log(NULL, VBLK_LOG_ERROR, "cannot make the main loop: %s (more descriptors: ulimit -n)",
-                 g_strerror(-error));
+        vblk_log(NULL, VBLK_LOG_ERROR, "cannot make the main loop: %s (%s)", g_strerror(-error),
+                 error == -ENOMEM ? "more memory: ulimit -v" : "more descriptors: ulimit -n");
         return 1;
     }
     rt_loop_bind(server.main_loop);

@@ -96,9 +96,14 @@ static int uring_probe(void)
 {
     struct io_uring ring;
     int error = ring_init(&ring);
+    if (error)
+        return error;
+    /* Making a ring may be allowed, and using it not. */
+    error = io_uring_register((unsigned)ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
     if (!error)
-        io_uring_queue_exit(&ring);
-    return error;
+        error = io_uring_get_events(&ring);
+    io_uring_queue_exit(&ring);
+    return error < 0 ? error : 0;
 }
 
 static int uring_create(struct monitor **monitor_out)

@@ -32,7 +32,8 @@ const char *rt_loop_monitor_hint(int error)
     case -EPERM:
     case -EACCES:
         return "io_uring is forbidden: set kernel.io_uring_disabled to 0 (sysctl -w kernel.io_uring_disabled=0), let "
-               "the seccomp filter or container allow io_uring_setup, or use epoll";
+               "the seccomp filter or container allow io_uring_setup, io_uring_enter and io_uring_register, or use "
+               "epoll";
     case -EOPNOTSUPP:
         return "this kernel's io_uring is too old: use Linux 6.1 or later, or epoll";
     case -EMFILE:

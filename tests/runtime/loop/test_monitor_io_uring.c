@@ -213,11 +213,14 @@ static int choose_without(int number)
 
 static void refused_with_a_reason(void **state)
 {
-    int error = choose_without(SYS_io_uring_setup);
-    if (error == 1)
-        print_message("seccomp is not available here: not tested without io_uring\n");
-    else
-        assert_int_equal(error, -ENOSYS);
+    static const int calls[] = { SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register };
+    for (unsigned i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        int error = choose_without(calls[i]);
+        if (error == 1)
+            print_message("seccomp is not available here: not tested without io_uring\n");
+        else
+            assert_int_equal(error, -ENOSYS);
+    }
     assert_non_null(strstr(rt_loop_monitor_hint(-ENOSYS), "io_uring_setup"));
     assert_non_null(strstr(rt_loop_monitor_hint(-EPERM), "kernel.io_uring_disabled"));
     assert_non_null(strstr(rt_loop_monitor_hint(-EOPNOTSUPP), "Linux 6.1"));
