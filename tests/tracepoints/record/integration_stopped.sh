@@ -7,7 +7,7 @@ set -eu
 here=$(dirname "$0")
 . "$here/../private_lttng.sh"
 recorder=$1 emitter=$2
-export VBLKSCOPE_RECORD_WAIT=2
+export VBLKSCOPE_RECORD_WAIT=5 # longer than a busy machine needs to answer
 
 said() {
     grep -qE -- "$1" "$work/talk" || fail "nothing said matches '$1': $(cat "$work/talk")"
@@ -45,7 +45,7 @@ kill -STOP "$sessiond"
 status=0
 "$recorder" --output="$work/a" -- "$emitter" every 2>"$work/talk" || status=$?
 [ $status = 1 ] || fail "status $status, not 1: $(cat "$work/talk")"
-said "^vblkscope record: .*: cannot .*: no answer from LTTng for 2 s .*VBLKSCOPE_RECORD_WAIT"
+said "^vblkscope record: .*: cannot .*: no answer from LTTng for 5 s .*VBLKSCOPE_RECORD_WAIT"
 [ ! -e "$work/a" ] || fail "a folder was left behind"
 kill -CONT "$sessiond"
 
@@ -55,7 +55,7 @@ start_recording --output="$work/b"
 kill -STOP "$sessiond"
 kill -TERM $recorder_pid
 ended_with 1
-said "^vblkscope record: .*: cannot stop recording: no answer from LTTng for 2 s"
+said "^vblkscope record: .*: cannot stop recording: no answer from LTTng for 5 s"
 said "^vblkscope record: $work/b: kept"
 [ -d "$work/b" ] && [ -z "$(find "$work/b" -name '.room*')" ] || fail "the folder is not as it should be"
 kill -CONT "$sessiond"
@@ -66,7 +66,7 @@ start_recording --output="$work/c"
 kill -STOP "$(pgrep -o lttng-consumerd)"
 kill -TERM $recorder_pid
 ended_with 1
-said "^vblkscope record: .*(no answer from LTTng for 2 s|LTTng says that the last events are not written)"
+said "^vblkscope record: .*(no answer from LTTng for 5 s|LTTng says that the last events are not written)"
 kill -CONT "$(pgrep -o lttng-consumerd)"
 wait_for lttng --no-sessiond destroy --all
 
