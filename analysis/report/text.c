@@ -134,6 +134,19 @@ static bool nothing_judged(const json_t *report, bool *foreign_out)
            has_number(trace, "known_event_count") && number_of(trace, "known_event_count") == 0;
 }
 
+/* Requests would have been recorded, and there was none. */
+static bool nothing_asked(const json_t *report)
+{
+    const json_t *latency = json_object_get(report, "latency"), *set;
+    size_t index;
+
+    json_array_foreach (json_object_get(json_object_get(report, "trace"), "recorded_sets"), index, set)
+        if (g_strcmp0(json_string_value(set), "request") == 0)
+            return has_number(latency, "requests") && number_of(latency, "requests") == 0 &&
+                   number_of(latency, "in_flight") == 0;
+    return false;
+}
+
 static void write_verdict(struct writer *writer, const json_t *report)
 {
     const json_t *findings = json_object_get(report, "findings");
@@ -182,6 +195,11 @@ static void write_verdict(struct writer *writer, const json_t *report)
                                "%sVERDICT: nothing found in what could be read%s; %zu %s damaged (see \"Not seen\"), and "
                                "what was in the rest\nis unknown.\n",
                                style->warning, style->reset, damaged, damaged == 1 ? "stream is" : "streams are");
+    else if (nothing_asked(report))
+        g_string_append_printf(writer->text,
+                               "%sVERDICT: nothing found, and no request was recorded.%s Record while a guest or vblk-load "
+                               "keeps the device busy.\n",
+                               style->warning, style->reset);
     else
         g_string_append_printf(
             writer->text,

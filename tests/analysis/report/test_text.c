@@ -89,6 +89,29 @@ static void test_nothing_found(void **state)
     g_free(text);
 }
 
+static void test_nothing_found_where_nothing_was_asked(void **state)
+{
+    static const char requests[] = NO_FINDINGS REST ", 'latency': {'requests': %d, 'in_flight': %d, 'stages': {}}";
+    const struct {
+        int requests, in_flight;
+        const char *sets, *begin;
+    } cases[] = {
+        { 0, 0, "'core', 'request'", "VERDICT: nothing found, and no request was recorded." },
+        { 1, 0, "'core', 'request'", "VERDICT: nothing found. " },
+        { 0, 1, "'core', 'request'", "VERDICT: nothing found. " },
+        { 0, 0, "'core'", "VERDICT: nothing found. " }, /* requests were not to be recorded */
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char *members = g_strdup_printf(requests, cases[i].requests, cases[i].in_flight);
+        char *text = render(members, 7, cases[i].sets, false, false);
+
+        assert_begins(text, cases[i].begin);
+        g_free(text);
+        g_free(members);
+    }
+}
+
 static void test_nothing_found_in_a_damaged_recording(void **state)
 {
     json_t *report = json_pack("{s:[], s:[], s:{s:i, s:[s], s:[{s:s, s:i}]}}", "findings", "inconclusive", "trace",
@@ -184,6 +207,7 @@ int main(void)
         cmocka_unit_test(test_control_characters_are_written_out),
         cmocka_unit_test(test_finding_is_told_with_all_it_has),
         cmocka_unit_test(test_nothing_found),
+        cmocka_unit_test(test_nothing_found_where_nothing_was_asked),
         cmocka_unit_test(test_nothing_found_in_a_damaged_recording),
         cmocka_unit_test(test_missing_sets_come_first),
         cmocka_unit_test(test_nothing_to_judge),
