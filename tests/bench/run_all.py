@@ -44,9 +44,10 @@ def in_common_form(benchmark):
     return any(suite.endswith(":compare") for suite in benchmark["suite"])
 
 
-def run(benchmark, arguments):
-    """The exit status. A benchmark that takes too long is asked to end, so that it ends what it started."""
-    process = subprocess.Popen([*benchmark["cmd"], *arguments], stdin=subprocess.DEVNULL, cwd=benchmark["workdir"],
+def run(benchmark, arguments, build):
+    """The exit status. As meson has it, paths among the arguments are relative to the build directory. A benchmark that takes
+    too long is asked to end, so that it ends what it started."""
+    process = subprocess.Popen([*benchmark["cmd"], *arguments], stdin=subprocess.DEVNULL, cwd=benchmark["workdir"] or build,
                                env={**os.environ, **benchmark["env"]})
     try:
         return process.wait(benchmark["timeout"] or None)
@@ -63,7 +64,7 @@ def run(benchmark, arguments):
                 process.wait()
 
 
-def run_all(directory, chosen, quick, markdown):
+def run_all(build, directory, chosen, quick, markdown):
     """(documents, names that failed)"""
     directory.mkdir(exist_ok=True)
     documents, failed = [], []
@@ -75,7 +76,7 @@ def run_all(directory, chosen, quick, markdown):
         if in_common_form(benchmark):
             result.unlink(missing_ok=True)
             arguments = [f"--json={result}", f"--markdown={directory / name}.md"] + ["--quick"] * quick + ["--markdown"] * markdown
-        status = run(benchmark, arguments)
+        status = run(benchmark, arguments, build)
         if status == 0 and arguments:
             documents.append(json.loads(result.read_text()))
         elif status not in (0, 77):
@@ -164,7 +165,7 @@ def main():
         parser.error("--figures needs all benchmarks at full length")
     # Kept apart: figures of --quick must never be taken for figures.
     directory = options.build.resolve() / ("bench-quick" if options.quick else "bench")
-    documents, failed = run_all(directory, chosen, options.quick, options.markdown)
+    documents, failed = run_all(options.build, directory, chosen, options.quick, options.markdown)
     collected = directory.with_suffix(".json")
     collected.write_text(json.dumps({"schema": "vblkscope-bench-run-1", "benchmarks": documents}, indent=1) + "\n")
     print(f"run_all: all figures are in {collected}", file=sys.stderr)

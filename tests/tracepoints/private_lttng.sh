@@ -2,7 +2,7 @@
 # session daemon runs: so the test can start one, and nothing that it does is seen outside. Everything that it leaves
 # running is killed with the namespace. $work is its temporary folder.
 #
-# Provides: fail TEXT, wait_for COMMAND... (until it succeeds, at most 20 s), step TEXT.
+# Provides: fail TEXT, wait_for COMMAND... (until it succeeds, at most 60 s), step TEXT.
 
 # In a chroot the root is no mount point, so that unshare cannot make it private. It need not if mounts do not spread
 # anyway: seen by mounting something harmless in a namespace and looking for it outside.
@@ -58,7 +58,7 @@ wait_for() {
     tries=0
     until "$@" 2>/dev/null; do
         tries=$((tries + 1))
-        [ $tries -lt 1000 ] || fail "in 20 s this did not come true: $*"
+        [ $tries -lt 3000 ] || fail "in 60 s this did not come true: $*"
         sleep 0.02
     done
 }
