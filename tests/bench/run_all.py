@@ -127,9 +127,10 @@ def tables(directory, wanted, documents):
 
 def write_figures(directory, documents):
     """All or nothing."""
-    listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "*README.md"], check=True, capture_output=True, text=True).stdout
     changed = {}
-    for path in (ROOT / name for name in listed.splitlines()):
+    for path in sorted(ROOT.rglob("README.md")):
+        if path.relative_to(ROOT).parts[0].startswith("build"):
+            continue
         text, at, parts = path.read_text(), 0, []
         for marker in BEGIN.finditer(text):
             end = text.find(END, marker.end() - 1)
