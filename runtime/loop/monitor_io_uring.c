@@ -358,12 +358,8 @@ static int enter(struct monitor *monitor, int64_t timeout_ns)
 static int uring_wait(struct monitor *monitor, struct rt_handler **ready, int64_t timeout_ns)
 {
     take_changes(monitor);
-    if (!STAILQ_EMPTY(&monitor->to_drop)) {
-        /* By itself, as its completions are nothing that a wait should end for. */
-        if (!drop_removed(monitor) || io_uring_submit_and_get_events(&monitor->ring) < 0)
-            timeout_ns = 0;
-    }
-    if (!arm_all(monitor))
+    /* A request that is cancelled completes, too, and ends the wait: one pass more for each detach. */
+    if (!drop_removed(monitor) || !arm_all(monitor))
         timeout_ns = 0;
     int result = enter(monitor, timeout_ns);
     int count = reap(monitor, ready);
