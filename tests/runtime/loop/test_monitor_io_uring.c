@@ -1,7 +1,7 @@
 /*
  * Goal: io_uring as a monitor keeps epoll's promises where it works differently: changes from other threads reach a
  * loop that sleeps, what is removed lets go of its file, more descriptors than its rings have entries are no problem,
- * and what cannot be polled is seen.
+ * what cannot be polled is seen, and a kernel that takes nothing for a while costs time only.
  * Method: thousands of descriptors; a sleeping loop in another thread; a child process without the system calls. What
  * all monitors have in common is looked at in the other tests of this directory, which run on each.
  * If it fails: descriptors go deaf, peers do not see that a connection was closed, or a choice of io_uring fails
@@ -13,6 +13,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <liburing.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -199,6 +200,54 @@ static void detached_in_every_state(void **state)
     close(fd);
 }
 
+/* The kernel takes no entry for a while: the linker leads the monitor's calls here. */
+static bool refuse;
+int __real_io_uring_submit(struct io_uring *ring);
+int __wrap_io_uring_submit(struct io_uring *ring);
+int __real_io_uring_submit_and_get_events(struct io_uring *ring);
+int __wrap_io_uring_submit_and_get_events(struct io_uring *ring);
+
+int __wrap_io_uring_submit(struct io_uring *ring)
+{
+    return refuse ? -EAGAIN : __real_io_uring_submit(ring);
+}
+
+int __wrap_io_uring_submit_and_get_events(struct io_uring *ring)
+{
+    return refuse ? io_uring_get_events(ring) : __real_io_uring_submit_and_get_events(ring);
+}
+
+/* What is detached when its request cannot be cancelled is not reported either: between passes its handler is freed. */
+static void detached_while_the_kernel_takes_nothing(void **state)
+{
+    struct rt_loop *loop = *state;
+    enum { COUNT = 300 }; /* more than the submission ring holds */
+    static struct watched w, others[COUNT];
+    watch(&w, loop, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), leave_it);
+    rt_loop_pass(loop, false);
+
+    refuse = true;
+    for (int i = 0; i < COUNT; i++)
+        watch(&others[i], loop, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), consume);
+    rt_loop_pass(loop, false);
+    eventfd_write(w.fd, 1);
+    rt_loop_detach_fd(w.handler);
+    for (int i = 0; i < 3; i++)
+        assert_false(rt_loop_pass(loop, false));
+    assert_int_equal(w.calls, 0);
+    assert_int_equal(stats_of(loop).dispatches, 0);
+
+    refuse = false;
+    for (int i = 0; i < COUNT; i++)
+        eventfd_write(others[i].fd, 1);
+    for (int i = 0; i < COUNT; i++) {
+        PASS_UNTIL(loop, others[i].calls > 0);
+        rt_loop_detach_fd(others[i].handler);
+        close(others[i].fd);
+    }
+    close(w.fd);
+}
+
 /* A child process in which @number fails. Returns what choosing io_uring gave there; 1: no seccomp here. */
 static int choose_without(int number)
 {
@@ -233,6 +282,7 @@ int main(void)
         cmocka_unit_test(sleeping_loop_takes_changes_of_other_threads),
         cmocka_unit_test_setup_teardown(what_cannot_be_armed_is_reported_always, set_up, tear_down),
         cmocka_unit_test_setup_teardown(detached_in_every_state, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(detached_while_the_kernel_takes_nothing, set_up, tear_down),
         cmocka_unit_test(refused_with_a_reason),
     };
     const struct CMUnitTest fallback[] = { cmocka_unit_test(refused_with_a_reason) };
