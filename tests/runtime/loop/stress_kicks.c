@@ -35,11 +35,11 @@ struct queue {
 struct driver {
     pthread_t thread;
     unsigned seed;
-    uint64_t requests, kicks, attaches;
     struct queue queues[QUEUES];
 };
 
 static _Atomic bool stop;
+static _Atomic unsigned long requests, kicks, attaches; /* of all drivers */
 static unsigned inside_queues; /* the loop's thread: callbacks of queues on the stack */
 
 static unsigned choose(unsigned *seed, unsigned below)
@@ -137,14 +137,14 @@ static void attach(struct queue *q)
         abort();
 }
 
-static void request(struct driver *driver, struct queue *q)
+static void request(struct queue *q)
 {
     atomic_fetch_add(&q->requested, 1);
     if (!atomic_load(&q->quiet)) {
         (void)eventfd_write(q->fd, 1);
-        driver->kicks++;
+        atomic_fetch_add(&kicks, 1);
     }
-    driver->requests++;
+    atomic_fetch_add(&requests, 1);
 }
 
 static void pause_at_random(unsigned *seed)
@@ -169,33 +169,33 @@ static void *drive(void *opaque)
     while (!atomic_load(&stop)) {
         unsigned first = choose(&driver->seed, QUEUES), count = 1 + choose(&driver->seed, QUEUES);
         for (unsigned i = 0; i < count; i++)
-            request(driver, &driver->queues[(first + i) % QUEUES]);
+            request(&driver->queues[(first + i) % QUEUES]);
         if (choose(&driver->seed, 16) == 0) {
             struct queue *q = &driver->queues[first];
             rt_loop_detach_fd(q->handler);
             attach(q);
             (void)eventfd_write(q->fd, 1); /* for what the detach left */
-            driver->attaches++;
+            atomic_fetch_add(&attaches, 1);
         }
         if (choose(&driver->seed, 64) == 0 && rt_loop_post(driver->queues[0].loop, nest, driver->queues[0].loop) < 0)
             abort();
         for (unsigned i = 0; i < count; i++)
             UNTIL(!has_request(&driver->queues[(first + i) % QUEUES]));
-        if (choose(&driver->seed, 256) == 0)
+        if (choose(&driver->seed, 64) == 0)
             change_windows(driver);
         pause_at_random(&driver->seed);
     }
     return NULL;
 }
 
-static bool run(int driver_count, unsigned seed, int64_t duration_ns)
+static void run(int driver_count, unsigned seed, int64_t duration_ns)
 {
     struct driver drivers[DRIVERS] = { 0 };
     struct rt_iothread *io;
-    uint64_t requests = 0, kicks = 0, attaches = 0;
-    if (rt_iothread_create("kicks", 300000, &io) < 0)
+    if (rt_iothread_create("kicks", RT_FOREVER, &io) < 0)
         abort();
     atomic_store(&stop, false);
+    requests = kicks = attaches = 0;
     for (int i = 0; i < driver_count; i++) {
         drivers[i].seed = seed + (unsigned)i * 7919;
         for (int j = 0; j < QUEUES; j++) {
@@ -211,22 +211,19 @@ static bool run(int driver_count, unsigned seed, int64_t duration_ns)
             abort();
     }
     (void)nanosleep(&(struct timespec){ duration_ns / 1000000000, duration_ns % 1000000000 }, NULL);
+    /* Notifications were on at times, and off: else nothing was tested. */
+    UNTIL(kicks > 0 && kicks < requests && attaches > 0);
     atomic_store(&stop, true);
     for (int i = 0; i < driver_count; i++) {
         pthread_join(drivers[i].thread, NULL);
-        requests += drivers[i].requests;
-        kicks += drivers[i].kicks;
-        attaches += drivers[i].attaches;
         for (int j = 0; j < QUEUES; j++) {
             rt_loop_detach_fd(drivers[i].queues[j].handler);
             close(drivers[i].queues[j].fd);
         }
     }
     rt_iothread_destroy(io);
-    printf("%d drivers: %llu requests, %llu kicks, %llu times attached anew\n", driver_count, (unsigned long long)requests,
-           (unsigned long long)kicks, (unsigned long long)attaches);
+    printf("%d drivers: %lu requests, %lu kicks, %lu times attached anew\n", driver_count, requests, kicks, attaches);
     fflush(stdout);
-    return kicks > 0 && kicks < requests && attaches > 0;
 }
 
 int main(int argc, char **argv)
@@ -235,9 +232,7 @@ int main(int argc, char **argv)
     unsigned seed = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 0) : (unsigned)time(NULL);
     printf("seed %u\n", seed);
     fflush(stdout);
-    if (!run(1, seed, (int64_t)(seconds / 2 * 1e9)) || !run(DRIVERS, seed, (int64_t)(seconds / 2 * 1e9))) {
-        printf("notifications were never off, or never on: nothing was tested\n");
-        return 1;
-    }
+    run(1, seed, (int64_t)(seconds / 2 * 1e9));
+    run(DRIVERS, seed, (int64_t)(seconds / 2 * 1e9));
     return 0;
 }
