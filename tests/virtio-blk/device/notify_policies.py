@@ -75,9 +75,13 @@ def needless_writes_are_told(directory):
     assert subjects <= {"iothread0", "iothread1"}, subjects
     assert not named(report) & OF_LOOPS, what_is_wrong(report)
 
-    report = analyse_whole(directory, "blocking-only", seconds)
-    polled = [loop for loop in report["loops"] if loop.get("polls_useful", 0) > 0]
-    assert len(polled) == 2, what_is_wrong(report)  # the same load, and polling it paid
+    # The same load, and polling it paid. A loop is known by its samples, which a busy machine takes late.
+    for longer in (1, 3, 10):
+        report = analyse_whole(directory, "blocking-only", longer * seconds)
+        polled = [loop for loop in report["loops"] if loop.get("polls_useful", 0) > 0]
+        if len(polled) == 2:
+            break
+    assert len(polled) == 2, what_is_wrong(report)
     assert all(loop["notifies"] > 0 for loop in polled), what_is_wrong(report)
     assert not named(report) & (OF_LOOPS | {NEEDLESS}), what_is_wrong(report)
 
