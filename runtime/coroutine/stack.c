@@ -29,7 +29,8 @@
 #define STACK_BYTES_DEFAULT (64 * 1024)
 #define CACHE_LINE 64
 /* Stacks lie at the same distance from each other, so their tops would all fall into the same few sets of the first
- * cache. Each begins a little lower than its neighbour, up to a page. */
+ * cache. Each begins a little lower than its neighbour, up to a page. Two threads that make stacks at the same time get
+ * every other one: turning by one after each row gives them all colours, too. */
 #define COLOURS 16
 #define COLOUR_BYTES (4 * CACHE_LINE)
 
@@ -438,8 +439,9 @@ static void give_fiber(void *fiber)
 static struct rt_coroutine *control_block(char *base, uint32_t index)
 {
     size_t block = (sizeof(struct rt_coroutine) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+    uint32_t colour = (index + index / COLOURS) % COLOURS;
 
-    return (struct rt_coroutine *)(void *)(base + stacks.stack_bytes - block - (index % COLOURS) * COLOUR_BYTES);
+    return (struct rt_coroutine *)(void *)(base + stacks.stack_bytes - block - colour * COLOUR_BYTES);
 }
 
 static struct rt_coroutine *failed(const char *operation, int error)

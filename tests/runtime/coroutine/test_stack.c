@@ -117,6 +117,32 @@ static void test_default_stacks_are_counted(void **state)
     assert_int_equal(run_in_child(in_child_count, &guard), 0);
 }
 
+/* ---- where their tops lie ---- */
+
+/* Of two threads that make stacks in turn each gets every other one. */
+static void in_child_tops(void *opaque)
+{
+    struct rt_coroutine *cos[RT_POOL_BATCH_SIZE];
+    unsigned of_top[2][4096 / 64] = { 0 };
+
+    for (unsigned i = 0; i < RT_POOL_BATCH_SIZE; i++) {
+        cos[i] = rt_coroutine_create(wait_once, NULL);
+        CHILD_CHECK(cos[i] != NULL);
+        /* A handle points to the control block, at the top; this is the line of the cache that it falls into. */
+        unsigned *count = &of_top[i % 2][(uintptr_t)cos[i] % 4096 / 64];
+        CHILD_CHECK(++*count <= RT_POOL_BATCH_SIZE / 2 / 16);
+    }
+    for (unsigned i = 0; i < RT_POOL_BATCH_SIZE; i++) {
+        rt_coroutine_enter(cos[i]);
+        rt_coroutine_enter(cos[i]);
+    }
+}
+
+static void test_tops_share_the_cache(void **state)
+{
+    assert_int_equal(run_in_child(in_child_tops, NULL), 0);
+}
+
 /* ---- memory of the idle ---- */
 
 static void burst(struct rt_coroutine **cos)
@@ -293,6 +319,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mprotect_stacks_are_counted),
         cmocka_unit_test(test_default_stacks_are_counted),
+        cmocka_unit_test(test_tops_share_the_cache),
         cmocka_unit_test(test_memory_of_the_idle_goes_back),
         cmocka_unit_test(test_exhausted_mappings_are_an_error),
         cmocka_unit_test(test_exhausted_memory_is_an_error),
