@@ -1,4 +1,4 @@
-"""A qemu-storage-daemon that serves one image, and vblk-load run against it. For the integration tests beside it."""
+"""A qemu-storage-daemon that serves one disk, and vblk-load run against it. For the integration tests beside it, and benchmarks."""
 
 import json
 import os
@@ -22,15 +22,19 @@ def require_daemon():
 
 
 class StorageDaemon:
-    """Serves `image` on `socket_path` from start() to stop() or kill(); ends with the test on every path out."""
+    """Serves `image` on `socket_path` from start() to stop() or kill(); ends with the test on every path out.
 
-    def __init__(self, directory, image, queues=2, export="writable=on", blockdev="driver=file"):
+    image None: a `blockdev` that has no file. iothread: the options of an IOThread of its own ("" for its defaults)."""
+
+    def __init__(self, directory, image, queues=2, export="writable=on", blockdev="driver=file", iothread=None):
         self.socket_path = str(pathlib.Path(directory) / "socket")
+        file = "" if image is None else f",filename={image}"
+        own_thread = [] if iothread is None else ["--object", f"iothread,id=thread{iothread and ','}{iothread}"]
         self.arguments = [
-            "qemu-storage-daemon",
-            "--blockdev", f"{blockdev},node-name=disk,filename={image}",
+            "qemu-storage-daemon", *own_thread,
+            "--blockdev", f"{blockdev},node-name=disk{file}",
             "--export", f"type=vhost-user-blk,id=export,node-name=disk,addr.type=unix,addr.path={self.socket_path},"
-                        f"{export},num-queues={queues}",
+                        f"{export},num-queues={queues}{'' if iothread is None else ',iothread=thread'}",
         ]
         self.process = None
 
