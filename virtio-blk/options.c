@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "disk/size.h"
 #include "rt/loop.h"
+#include "server/disk_keys.h"
 
 #define POLL_MAX_NS_DEFAULT 32000
 
@@ -39,103 +39,13 @@ static bool parse_number(const char *text, uint64_t min, uint64_t max, uint64_t 
     return g_ascii_string_to_unsigned(text, 10, min, max, number_out, NULL);
 }
 
-/* The settings of one disk, by the option's name: shared by the plain options and by --disk. */
-static int set_disk(struct vblk_device_options *disk, const char *key, const char *value)
+/* -1: fine. Else the exit status, @why told and freed. */
+static int refuse(char *why)
 {
-    uint64_t number;
+    int status = why ? usage("%s", why) : -1;
 
-    if (strcmp(key, "socket-path") == 0) {
-        if (*value == '\0')
-            return usage("--socket-path: empty (say where to listen)");
-        /* sun_path holds 108 bytes with its end. */
-        if (strlen(value) > 107)
-            return usage("--socket-path=%s: longer than the 107 bytes that a socket's path may have", value);
-        disk->socket_path = value;
-    } else if (strcmp(key, "fd") == 0) {
-        if (!parse_number(value, 0, INT32_MAX, &number))
-            return usage("--fd=%s: not a descriptor's number", value);
-        disk->fd = number;
-    } else if (strcmp(key, "blk-file") == 0) {
-        if (*value == '\0')
-            return usage("--blk-file: empty (say a file, a block device, or null:SIZE)");
-        disk->blk_file = value;
-    } else if (strcmp(key, "name") == 0) {
-        disk->name = value;
-    } else if (strcmp(key, "num-queues") == 0) {
-        if (!parse_number(value, 1, VBLK_QUEUES_MAX, &number))
-            return usage("--num-queues=%s: must be 1 to %d", value, VBLK_QUEUES_MAX);
-        disk->queue_count = number;
-    } else if (strcmp(key, "serial") == 0) {
-        if (strlen(value) > VBLK_SERIAL_BYTES)
-            return usage("--serial=%s: longer than the %d bytes that a driver reads", value, VBLK_SERIAL_BYTES);
-        disk->serial = value;
-    } else if (strcmp(key, "block-size") == 0) {
-        if (strcmp(value, "512") != 0 && strcmp(value, "4096") != 0)
-            return usage("--block-size=%s: must be 512 or 4096", value);
-        disk->block_size_bytes = value[0] == '5' ? 512 : 4096;
-    } else if (strcmp(key, "cache") == 0) {
-        if (strcmp(value, "writeback") != 0 && strcmp(value, "none") != 0)
-            return usage("--cache=%s: must be writeback or none", value);
-        disk->cache = value[0] == 'n' ? VBLK_DISK_CACHE_NONE : VBLK_DISK_CACHE_WRITEBACK;
-    } else if (strcmp(key, "read-only") == 0) {
-        if (strcmp(value, "on") != 0 && strcmp(value, "off") != 0)
-            return usage("read-only=%s: must be on or off", value);
-        disk->read_only = strcmp(value, "on") == 0;
-    } else if (strcmp(key, "socket-mode") == 0) {
-        char *end;
-        unsigned long mode = strtoul(value, &end, 8);
-
-        if (*value == '\0' || *end != '\0' || mode > 0777)
-            return usage("--socket-mode=%s: not an octal mode such as 0660", value);
-        disk->socket_mode = mode;
-    } else if (strcmp(key, "socket-group") == 0) {
-        disk->socket_group = value;
-    } else {
-        return usage("--disk: unknown key '%s'; known are: socket-path, fd, blk-file, name, read-only, num-queues, serial, "
-                     "block-size, cache, socket-mode, socket-group", key);
-    }
-    return -1;
-}
-
-/* KEY=VALUE,KEY=VALUE; a comma in a value is written twice, as QEMU has it. */
-static int parse_disk(const char *text, struct vblk_device_options *disk, GPtrArray *strings)
-{
-    const char *p = text;
-
-    while (*p != '\0') {
-        GString *value = g_string_new(NULL);
-        const char *equals = strchr(p, '=');
-        char *key;
-        int status;
-
-        if (!equals || memchr(p, ',', equals - p)) {
-            g_string_free(value, TRUE);
-            return usage("--disk=%s: must be KEY=VALUE,KEY=VALUE,...", text);
-        }
-        key = g_strndup(p, equals - p);
-        for (p = equals + 1; *p != '\0'; p++) {
-            if (*p == ',' && *++p != ',')
-                break;
-            g_string_append_c(value, *p);
-        }
-        g_ptr_array_add(strings, key);
-        g_ptr_array_add(strings, value->str);
-        status = set_disk(disk, key, g_string_free(value, FALSE));
-        if (status >= 0)
-            return status;
-    }
-    return -1;
-}
-
-static int check_disk(const struct vblk_device_options *disk)
-{
-    if (!disk->blk_file)
-        return usage("no disk: say --blk-file=FILE (a file, a block device, or null:SIZE)");
-    if (!disk->socket_path && disk->fd < 0)
-        return usage("%s: no socket: say --socket-path=PATH or --fd=N", disk->blk_file);
-    if (disk->socket_path && disk->fd >= 0)
-        return usage("%s: both a socket path and a descriptor: say one", disk->blk_file);
-    return -1;
+    g_free(why);
+    return status;
 }
 
 static int parse_faults(char **names, unsigned *faults_out)
@@ -245,11 +155,11 @@ static int check_disks(const struct raw_options *raw, struct vblkd_options *opti
 
     for (unsigned i = 0; i < G_N_ELEMENTS(plain) && status < 0; i++)
         if (plain[i].value)
-            status = set_disk(&base, plain[i].key, plain[i].value);
+            status = refuse(vblk_disk_keys_set(&base, plain[i].key, plain[i].value));
     options->disks = g_new0(struct vblk_device_options, more + 1);
     if (status < 0 && has_plain) {
         options->disks[options->disk_count++] = base;
-        status = check_disk(&base);
+        status = refuse(vblk_disk_keys_check(&base));
     }
     for (unsigned i = 0; i < more && status < 0; i++) {
         struct vblk_device_options *disk = &options->disks[options->disk_count++];
@@ -258,9 +168,9 @@ static int check_disks(const struct raw_options *raw, struct vblkd_options *opti
         *disk = base;
         disk->socket_path = disk->blk_file = disk->name = disk->serial = NULL;
         disk->fd = -1;
-        status = parse_disk(raw->disks[i], disk, strings);
+        status = refuse(vblk_disk_keys_parse(disk, raw->disks[i], strings));
         if (status < 0)
-            status = check_disk(disk);
+            status = refuse(vblk_disk_keys_check(disk));
     }
     for (unsigned i = 0; i < options->disk_count && status < 0; i++)
         for (unsigned j = 0; j < i && status < 0; j++)
