@@ -6,21 +6,11 @@
 #include <string.h>
 
 #include "tracepoints/vhost_user.h"
-#include "vhost_user/session_internal.h"
+#include "vhost_user/exchange.h"
 
 #define PROTOCOL_FEATURES_OFFERED                                                                            \
     (UINT64_C(1) << VHOST_USER_PROTOCOL_F_MQ | UINT64_C(1) << VHOST_USER_PROTOCOL_F_REPLY_ACK |              \
      UINT64_C(1) << VHOST_USER_PROTOCOL_F_CONFIG)
-
-/* One message while it is handled. */
-struct exchange {
-    struct vhost_user_session *session;
-    struct vhost_user_message *message;
-    struct vhost_user_reply *reply;
-    const char *reason; /* why it is refused; NULL: what the errno says */
-    int at;             /* which ring or region; -1: none */
-    bool is_fatal;
-};
 
 enum answer {
     ANSWER_ACK,     /* only if REPLY_ACK asks for it */
@@ -42,19 +32,6 @@ struct rule {
     enum answer answer;
     int (*handle_co)(struct exchange *exchange);
 };
-
-static int refuse(struct exchange *exchange, int error, const char *reason)
-{
-    exchange->reason = reason;
-    return error;
-}
-
-static int reply_u64(struct exchange *exchange, uint64_t value)
-{
-    exchange->reply->payload.u64 = value;
-    exchange->reply->size_bytes = sizeof value;
-    return 0;
-}
 
 /* ---- negotiation ---- */
 

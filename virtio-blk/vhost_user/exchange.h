@@ -1,0 +1,34 @@
+/* One message while it is handled: what the table of dispatch.c and the files with handlers share. Nobody else includes
+ * it. */
+#ifndef VHOST_USER_EXCHANGE_H
+#define VHOST_USER_EXCHANGE_H
+
+#include <stdbool.h>
+
+#include "vhost_user/dispatch.h"
+#include "vhost_user/session_internal.h"
+
+struct exchange {
+    struct vhost_user_session *session;
+    struct vhost_user_message *message;
+    struct vhost_user_reply *reply;
+    const char *reason; /* why it is refused; NULL: what the errno says */
+    int at;             /* which ring or region; -1: none */
+    bool is_fatal;
+};
+
+/* What a handler returns that does not do as it is told. */
+static inline int refuse(struct exchange *exchange, int error, const char *reason)
+{
+    exchange->reason = reason;
+    return error;
+}
+
+static inline int reply_u64(struct exchange *exchange, uint64_t value)
+{
+    exchange->reply->payload.u64 = value;
+    exchange->reply->size_bytes = sizeof value;
+    return 0;
+}
+
+#endif
