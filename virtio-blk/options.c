@@ -14,7 +14,7 @@
 struct raw_options {
     char *socket_path, *blk_file, *num_queues, *iothreads, *serial, *block_size, *cache, *poll_max_ns, *stack_guard;
     char *coroutine_pool, *loop_monitor, *notify, *request_lock, *name, *socket_mode, *socket_group, *fd;
-    char **disks, **faults;
+    char **disks, **faults, **injections;
     gboolean read_only, busy_poll, print_capabilities, version, no_tracing;
 };
 
@@ -137,6 +137,7 @@ static int check_disks(const struct raw_options *raw, struct vblkd_options *opti
                                                   .socket_mode = -1,
                                                   .request_lock = options->request_lock,
                                                   .faults = options->faults };
+    char *injections = raw->injections ? g_strjoinv(";", raw->injections) : NULL;
     const struct {
         const char *key, *value;
     } plain[] = {
@@ -146,6 +147,7 @@ static int check_disks(const struct raw_options *raw, struct vblkd_options *opti
         { "block-size", raw->block_size },   { "cache", raw->cache },
         { "socket-mode", raw->socket_mode }, { "socket-group", raw->socket_group },
         { "read-only", raw->read_only ? "on" : NULL },
+        { "inject", injections },
     };
     /* The plain options describe the first disk if one of them names it. */
     bool has_plain = raw->blk_file || raw->socket_path || raw->fd || !raw->disks;
@@ -153,6 +155,8 @@ static int check_disks(const struct raw_options *raw, struct vblkd_options *opti
     struct vblk_device_options base = defaults;
     int status = -1;
 
+    if (injections)
+        g_ptr_array_add(strings, injections);
     for (unsigned i = 0; i < G_N_ELEMENTS(plain) && status < 0; i++)
         if (plain[i].value)
             status = refuse(vblk_disk_keys_set(&base, plain[i].key, plain[i].value));
@@ -199,6 +203,7 @@ static void raw_clear(struct raw_options *raw)
         g_free(*texts[i]);
     g_strfreev(raw->disks);
     g_strfreev(raw->faults);
+    g_strfreev(raw->injections);
 }
 
 struct held_options {
@@ -239,6 +244,9 @@ int vblkd_options_parse(int argc, char **argv, struct vblkd_options **options_ou
           "writeback (the page cache) or none (direct I/O) (default: writeback)", "MODE" },
         { "disk", 0, 0, G_OPTION_ARG_STRING_ARRAY, &raw->disks,
           "One more disk: socket-path=PATH,blk-file=DISK,num-queues=N,...; repeatable", "KEYS" },
+        { "inject", 0, 0, G_OPTION_ARG_STRING_ARRAY, &raw->injections,
+          "Delay, reorder or fail requests for an experiment: delay-us=N,reorder=PERCENT,error=PERCENT,...; repeatable",
+          "RULE" },
         { "name", 0, 0, G_OPTION_ARG_STRING, &raw->name, "Name in messages and traces (default: the socket path)",
           "NAME" },
         { "socket-mode", 0, 0, G_OPTION_ARG_STRING, &raw->socket_mode, "Mode of the socket, octal", "MODE" },

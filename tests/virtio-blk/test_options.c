@@ -107,6 +107,9 @@ static void test_mistakes(void **state)
         { DISK "--loop-monitor=poll", "--loop-monitor=poll: must be epoll or io_uring" },
         { DISK "--notify=never", "--notify=never" },
         { DISK "--coroutine-pool=perthread", "--coroutine-pool=perthread" },
+        { DISK "--inject=", "--inject: an empty rule" },
+        { DISK "--inject=delay-us=1 --inject=error=200", "--inject: error=200 must be 0 to 100" },
+        { "--disk=socket-path=/s,blk-file=/d,inject=delay-us=1,,error=x", "--inject: error=x" },
         { DISK "--fault=nonsense", "known are: started-before-attach" },
         { DISK "--fd=x", "--fd=x" },
         { "--fd=-1 --blk-file=/d", "--fd=-1" },
@@ -234,6 +237,15 @@ static void test_several_disks(void **state)
     options = good("--num-queues=2 --disk=socket-path=/a,blk-file=null:1M --disk=socket-path=/b,blk-file=null:1M");
     assert_int_equal(options->disk_count, 2);
     assert_int_equal(options->disks[1].queue_count, 2);
+    assert_null(options->disks[1].inject);
+    vblkd_options_free(options);
+
+    /* Several rules are one text; a disk that has its own has only those. */
+    options = good(DISK "--inject=delay-us=5,op=read --inject=error=1 --disk=socket-path=/a,blk-file=/b "
+                   "--disk=socket-path=/c,blk-file=/d,inject=reorder=5,,seed=3;error=2");
+    assert_string_equal(options->disks[0].inject, "delay-us=5,op=read;error=1");
+    assert_string_equal(options->disks[1].inject, "delay-us=5,op=read;error=1");
+    assert_string_equal(options->disks[2].inject, "reorder=5,seed=3;error=2");
     vblkd_options_free(options);
 }
 

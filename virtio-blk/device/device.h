@@ -32,6 +32,7 @@ struct vblk_device_options {
     const char *blk_file;     /**< as for vblk_disk_open() */
     bool read_only;
     enum vblk_disk_cache cache;
+    const char *inject;       /**< rules of an experiment (disk/inject_rule.h), or NULL */
     uint16_t queue_count;     /**< 1..VBLK_QUEUES_MAX */
     uint32_t block_size_bytes; /**< 512 or 4096 */
     const char *serial;       /**< at most 20 bytes; NULL: made from the name */

@@ -32,6 +32,13 @@ int vblk_disk_file_open(const char *path, const struct vblk_disk_options *option
                         char **message_out);
 
 /**
+ * Put the rules of an experiment (inject_rule.h) in front of a disk.
+ *
+ * Ownership: on success @inner belongs to the new disk; on failure (a rule that cannot be read) it stays the caller's.
+ */
+int vblk_disk_inject_open(struct vblk_disk *inner, const char *rules, struct vblk_disk **disk_out, char **message_out);
+
+/**
  * Lock an open image as QEMU locks its own, so that QEMU and vblkd exclude each other.
  *
  * Waits up to half a second for one that is about to let go.

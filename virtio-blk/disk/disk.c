@@ -7,13 +7,35 @@
 #include <string.h>
 
 #include "disk/backend.h"
+#include "log/log.h"
 
-int vblk_disk_open(const char *spec, const struct vblk_disk_options *options, struct vblk_disk **disk_out,
-                   char **message_out)
+static int open_kind(const char *spec, const struct vblk_disk_options *options, struct vblk_disk **disk_out,
+                     char **message_out)
 {
     if (g_str_has_prefix(spec, "null:"))
         return vblk_disk_null_open(spec + strlen("null:"), options, disk_out, message_out);
     return vblk_disk_file_open(spec, options, disk_out, message_out);
+}
+
+int vblk_disk_open(const char *spec, const struct vblk_disk_options *options, struct vblk_disk **disk_out,
+                   char **message_out)
+{
+    struct vblk_disk *disk;
+    int error = open_kind(spec, options, &disk, message_out);
+
+    if (error == 0 && options->inject) {
+        struct vblk_disk *inner = disk;
+
+        error = vblk_disk_inject_open(inner, options->inject, &disk, message_out);
+        if (error < 0)
+            vblk_disk_close(inner);
+        else
+            vblk_log(NULL, VBLK_LOG_WARNING, "%s: requests are delayed, reordered or failed on purpose (%s): not for real "
+                     "data", spec, options->inject);
+    }
+    if (error == 0)
+        *disk_out = disk;
+    return error;
 }
 
 void vblk_disk_close(struct vblk_disk *disk)

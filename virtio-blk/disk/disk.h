@@ -22,6 +22,7 @@ enum vblk_disk_cache { VBLK_DISK_CACHE_WRITEBACK, VBLK_DISK_CACHE_NONE };
 struct vblk_disk_options {
     bool read_only;
     enum vblk_disk_cache cache;
+    const char *inject; /**< rules of an experiment (inject_rule.h), or NULL */
 };
 
 struct vblk_disk_facts {

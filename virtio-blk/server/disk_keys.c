@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "disk/inject_rule.h"
+
 /* sun_path holds 108 bytes with its end. */
 #define SOCKET_PATH_MAX 107
 
@@ -89,6 +91,21 @@ static char *set_cache(struct vblk_device_options *disk, const char *value)
     return NULL;
 }
 
+static char *set_inject(struct vblk_device_options *disk, const char *value)
+{
+    struct vblk_inject_rules rules;
+    char *message = NULL, *why;
+
+    disk->inject = value;
+    if (vblk_inject_rules_parse(value, &rules, &message) == 0) {
+        vblk_inject_rules_clear(&rules);
+        return NULL;
+    }
+    why = wrong("--inject: %s", message);
+    g_free(message);
+    return why;
+}
+
 static char *set_socket_mode(struct vblk_device_options *disk, const char *value)
 {
     char *end;
@@ -116,6 +133,7 @@ static const struct vblk_disk_key keys[] = {
     { "serial", VBLK_KEY_TEXT, "Serial number, up to 20 bytes (default: the end of the name)", set_serial },
     { "block-size", VBLK_KEY_NUMBER, "Block size shown to the driver, 512 or 4096", set_block_size },
     { "cache", VBLK_KEY_TEXT, "writeback (the page cache) or none (direct I/O)", set_cache },
+    { "inject", VBLK_KEY_TEXT, "Delay, reorder or fail requests by rules, for an experiment", set_inject },
     { "socket-mode", VBLK_KEY_TEXT, "Mode of the socket, octal", set_socket_mode },
     { "socket-group", VBLK_KEY_TEXT, "Group of the socket", set_socket_group },
 };

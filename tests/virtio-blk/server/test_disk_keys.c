@@ -19,7 +19,7 @@ static const struct {
     { "socket-path", "/s", "" },   { "fd", "3", "-1" },           { "blk-file", "null:1M", "" },
     { "name", "n", NULL },         { "read-only", "on", "yes" },  { "num-queues", "4", "65" },
     { "serial", "s", "123456789012345678901" }, { "block-size", "4096", "1024" }, { "cache", "none", "all" },
-    { "socket-mode", "0660", "9" }, { "socket-group", "g", NULL },
+    { "socket-mode", "0660", "9" }, { "socket-group", "g", NULL }, { "inject", "delay-us=5", "delay=5" },
 };
 
 static void test_every_key(void **state)
