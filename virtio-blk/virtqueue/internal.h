@@ -1,0 +1,143 @@
+/*
+ * What the files of this folder share. Nobody else includes it.
+ *
+ *     virtqueue.c   the interface: which format, what is out, what was given back
+ *     split.c       where a split ring keeps heads, indices and events
+ *     chain.c       memory for elements, and the rules that a chain of descriptors must keep
+ */
+#ifndef VBLK_VIRTQUEUE_INTERNAL_H
+#define VBLK_VIRTQUEUE_INTERNAL_H
+
+#include <endian.h>
+#include <errno.h>
+#include <linux/virtio_ring.h>
+#include <stdatomic.h>
+
+#include "virtqueue/virtqueue.h"
+
+#define VBLK_IOV_INLINE 8
+
+/* An element with the memory for its buffers; first, so that the pointers convert. */
+struct holder {
+    struct vblk_element element;
+    struct iovec *iov;
+    unsigned iov_max;
+    struct holder *next_free;
+    struct iovec iov_inline[VBLK_IOV_INLINE];
+};
+
+struct split_ring {
+    const struct vring_desc *desc;
+    uint16_t *avail_flags, *avail_index, *avail_ring, *used_event;
+    uint16_t *used_flags, *used_index, *avail_event;
+    uint32_t *used_ring; /* pairs: head, written bytes */
+    uint16_t avail_seen; /* the available index as checked last; entries [popped, avail_seen) may be taken */
+    uint16_t signalled;  /* used index at the last decision about an interrupt */
+    uint16_t event;      /* what avail_event holds */
+};
+
+struct vblk_virtqueue {
+    /* constant */
+    struct vhost_user_memory_map *map;
+    uint16_t size;
+    bool event_idx, indirect;
+
+    /* the queue's loop; atomic (relaxed) where the sampler looks on */
+    struct split_ring split;
+    _Atomic uint16_t popped, used;
+    _Atomic bool notifications;
+    bool broken;
+    bool signalled_valid;
+    unsigned region_hint;
+    unsigned in_flight, iov_in_flight;
+    struct holder *free;
+    bool head_is_out[]; /* by head */
+};
+
+/* What is known of the chain that is being read. */
+struct chain {
+    struct holder *holder;
+    unsigned iov_count, out_count;
+    uint64_t out_bytes, in_bytes;
+    uint16_t head;
+    uint16_t popped_after; /* what `popped` becomes when the chain is taken */
+    const char *reason; /* of -EPROTO */
+};
+
+struct descriptor {
+    uint64_t address;
+    uint32_t size_bytes;
+    uint16_t flags, next;
+};
+
+/* ---- ring memory: one access each, and every write of this folder to it ---- */
+
+static inline uint16_t ring_read16(const uint16_t *at)
+{
+    return le16toh(__atomic_load_n(at, __ATOMIC_RELAXED));
+}
+
+static inline void ring_write16(struct vblk_virtqueue *vq, uint16_t *at, uint16_t value, int order)
+{
+    __atomic_store_n(at, htole16(value), order);
+}
+
+static inline void ring_write32(struct vblk_virtqueue *vq, uint32_t *at, uint32_t value)
+{
+    __atomic_store_n(at, htole32(value), __ATOMIC_RELAXED);
+}
+
+/* A write after which the other side's word may be read (ORDER virtqueue.event). */
+static inline void ring_exchange16(struct vblk_virtqueue *vq, uint16_t *at, uint16_t value)
+{
+    __atomic_exchange_n(at, htole16(value), __ATOMIC_SEQ_CST);
+}
+
+static inline struct descriptor descriptor_unpack(uint64_t low, uint64_t high)
+{
+    high = le64toh(high);
+    return (struct descriptor){ .address = le64toh(low),
+                                .size_bytes = (uint32_t)high,
+                                .flags = (uint16_t)(high >> 32),
+                                .next = high >> 48 };
+}
+
+/* 16 bytes in two reads; nothing depends on the two being of the same moment. */
+static inline struct descriptor descriptor_read(const void *at)
+{
+    const uint64_t *words = at;
+    return descriptor_unpack(__atomic_load_n(&words[0], __ATOMIC_RELAXED),
+                             __atomic_load_n(&words[1], __ATOMIC_RELAXED));
+}
+
+static inline uint16_t popped_index(const struct vblk_virtqueue *vq)
+{
+    return atomic_load_explicit(&vq->popped, memory_order_relaxed);
+}
+
+static inline uint16_t used_index(const struct vblk_virtqueue *vq)
+{
+    return atomic_load_explicit(&vq->used, memory_order_relaxed);
+}
+
+/* chain.c. Errors: -EPROTO with chain->reason, -ENOMEM. */
+struct holder *vblk_holder_take(struct vblk_virtqueue *vq);
+void vblk_holder_give(struct vblk_virtqueue *vq, struct holder *holder);
+void vblk_holder_free_all(struct vblk_virtqueue *vq);
+int vblk_chain_add_buffer(struct vblk_virtqueue *vq, struct chain *chain, const struct descriptor *descriptor);
+int vblk_chain_add_table(struct vblk_virtqueue *vq, struct chain *chain, const struct descriptor *table);
+
+/*
+ * A format. take() reads the next chain: 1, or 0 if there is none, or -ENOMEM, or -EPROTO with chain->reason. The
+ * caller moves `popped` on or gives chain->holder back. put() writes a used element and moves `used` on.
+ */
+int vblk_split_init(struct vblk_virtqueue *vq, const struct vblk_virtqueue_config *config);
+int vblk_split_take(struct vblk_virtqueue *vq, struct chain *chain);
+void vblk_split_put(struct vblk_virtqueue *vq, const struct vblk_element *element, uint32_t written_bytes);
+bool vblk_split_pending(const struct vblk_virtqueue *vq);
+uint16_t vblk_split_peek(const struct vblk_virtqueue *vq);
+bool vblk_split_should_interrupt(struct vblk_virtqueue *vq);
+bool vblk_split_enable_notifications(struct vblk_virtqueue *vq);
+void vblk_split_disable_notifications(struct vblk_virtqueue *vq);
+
+#endif
