@@ -1,23 +1,15 @@
 #include "vhost_user/memory_map.h"
 
 #include <errno.h>
-#include <linux/magic.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
-#include <unistd.h>
 
-#include "vhost_user/memory_guard.h"
+#include "vhost_user/shared_mapping.h"
 
 struct region {
     uint64_t guest_address, size_bytes;
-    uint8_t *bytes; /* where the region's first byte is */
     uint64_t user_address;
-    void *mapping;
-    size_t mapping_bytes;
-    struct vhost_user_memory_guard *guard;
+    struct vhost_user_shared_mapping mapping;
 };
 
 struct vhost_user_memory_map {
@@ -27,57 +19,14 @@ struct vhost_user_memory_map {
     struct region regions[]; /* by guest address */
 };
 
-/* Guest memory is not ours to put into a core file, and a mapping must not reserve what the front end has
- * reserved. */
-static int map_region(struct region *region, _Atomic bool *broken,
-                      const struct vhost_user_memory_region *wire, int fd, const char **reason)
+static int map_region(struct region *region, _Atomic bool *broken, const struct vhost_user_memory_region *wire, int fd,
+                      const char **reason)
 {
-    struct stat status;
-    struct statfs filesystem;
-    uint64_t file_end;
-    if (fstat(fd, &status) < 0 || fstatfs(fd, &filesystem) < 0) {
-        *reason = "its descriptor cannot be examined";
-        return -errno;
-    }
-    if (__builtin_add_overflow(wire->mmap_offset_bytes, wire->size_bytes, &file_end) ||
-        file_end > INT64_MAX) {
-        *reason = "its offset and size overflow";
-        return -EINVAL;
-    }
-    /* A device (/dev/dax) has no size to compare with; for it, as for a file that shrinks, there is the
-     * guard. */
-    if (S_ISREG(status.st_mode) ? file_end > (uint64_t)status.st_size : !S_ISCHR(status.st_mode)) {
-        *reason =
-            S_ISREG(status.st_mode) ? "it ends past the end of its file" : "its descriptor is no memory";
-        return -EINVAL;
-    }
-    /* Huge pages can be mapped, and unmapped, only as a whole; f_bsize is their size there. */
-    uint64_t page_bytes =
-        filesystem.f_type == HUGETLBFS_MAGIC ? (uint64_t)filesystem.f_bsize : (uint64_t)sysconf(_SC_PAGESIZE);
-    uint64_t begin = wire->mmap_offset_bytes & ~(page_bytes - 1);
-    uint64_t end = (file_end + page_bytes - 1) & ~(page_bytes - 1);
-    void *mapping =
-        mmap(NULL, end - begin, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, (off_t)begin);
-    if (mapping == MAP_FAILED) {
-        *reason = "it cannot be mapped";
-        return -errno;
-    }
-    (void)madvise(mapping, end - begin, MADV_DONTDUMP);
-    *region = (struct region){
-        .guest_address = wire->guest_address,
-        .size_bytes = wire->size_bytes,
-        .bytes = (uint8_t *)mapping + (wire->mmap_offset_bytes - begin),
-        .user_address = wire->user_address,
-        .mapping = mapping,
-        .mapping_bytes = end - begin,
-        .guard = vhost_user_memory_guard_add(mapping, end - begin, page_bytes, broken),
-    };
-    if (!region->guard) {
-        *reason = "there is no memory left";
-        munmap(mapping, end - begin);
-        return -ENOMEM;
-    }
-    return 0;
+    region->guest_address = wire->guest_address;
+    region->size_bytes = wire->size_bytes;
+    region->user_address = wire->user_address;
+    return vhost_user_shared_mapping_create(&region->mapping, fd, wire->mmap_offset_bytes, wire->size_bytes, broken,
+                                            reason);
 }
 
 static int by_guest_address(const void *left, const void *right)
@@ -166,10 +115,8 @@ void vhost_user_memory_map_unref(struct vhost_user_memory_map *map)
      * sides. */
     if (!map || atomic_fetch_sub_explicit(&map->references, 1, memory_order_acq_rel) != 1)
         return;
-    for (unsigned i = 0; i < map->count; i++) {
-        vhost_user_memory_guard_remove(map->regions[i].guard);
-        munmap(map->regions[i].mapping, map->regions[i].mapping_bytes);
-    }
+    for (unsigned i = 0; i < map->count; i++)
+        vhost_user_shared_mapping_destroy(&map->regions[i].mapping);
     free(map);
 }
 
@@ -215,7 +162,7 @@ int vhost_user_memory_map_translate_near(const struct vhost_user_memory_map *map
         uint64_t inside = region->size_bytes - (guest_address - region->guest_address);
         if (used == iov_max)
             return -E2BIG;
-        iov[used].iov_base = region->bytes + (guest_address - region->guest_address);
+        iov[used].iov_base = region->mapping.bytes + (guest_address - region->guest_address);
         iov[used++].iov_len = size_bytes < inside ? size_bytes : inside;
         if (size_bytes <= inside)
             return used;
@@ -240,9 +187,23 @@ void *vhost_user_memory_map_user(const struct vhost_user_memory_map *map, uint64
         const struct region *region = &map->regions[i];
         uint64_t offset = user_address - region->user_address;
         if (offset < region->size_bytes)
-            return size_bytes <= region->size_bytes - offset ? region->bytes + offset : NULL;
+            return size_bytes <= region->size_bytes - offset ? region->mapping.bytes + offset : NULL;
     }
     return NULL;
+}
+
+int vhost_user_memory_map_guest(const struct vhost_user_memory_map *map, const void *address, uint64_t size_bytes,
+                                uint64_t *guest_address_out)
+{
+    for (unsigned i = 0; i < map->count; i++) {
+        const struct region *region = &map->regions[i];
+        uint64_t offset = (uintptr_t)address - (uintptr_t)region->mapping.bytes;
+        if (offset < region->size_bytes && size_bytes <= region->size_bytes - offset) {
+            *guest_address_out = region->guest_address + offset;
+            return 0;
+        }
+    }
+    return -EFAULT;
 }
 
 bool vhost_user_memory_map_broken(const struct vhost_user_memory_map *map)

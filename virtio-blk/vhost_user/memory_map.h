@@ -59,6 +59,13 @@ void *vhost_user_memory_map_user(const struct vhost_user_memory_map *map, uint64
                                  uint64_t size_bytes);
 
 /**
+ * The way back: where @size_bytes from one of our addresses are in guest memory. For what translate() returned,
+ * each piece by itself: the range must lie in one region, else -EFAULT. It looks at one region after the other.
+ */
+int vhost_user_memory_map_guest(const struct vhost_user_memory_map *map, const void *address, uint64_t size_bytes,
+                                uint64_t *guest_address_out);
+
+/**
  * Whether the front end has cut off memory that it had shared (truncated its file): the pages that were
  * touched since read as zeros, nothing of them reaches the guest, and a queue in this memory must stop. See
  * memory_guard.h. Thread: any.

@@ -64,6 +64,9 @@ static void addresses_lead_to_the_right_byte(void **state)
             assert_int_equal(*(uint8_t *)iov[0].iov_base, wrote);
             assert_ptr_equal(vhost_user_memory_map_user(map, regions[r].user_address + offsets[i], 1),
                              iov[0].iov_base);
+            uint64_t back = 0;
+            assert_int_equal(vhost_user_memory_map_guest(map, iov[0].iov_base, 1, &back), 0);
+            assert_int_equal(back, regions[r].guest_address + offsets[i]);
             *(uint8_t *)iov[0].iov_base = 0xee;
             assert_int_equal(pread(fds[r], &got, 1, (off_t)(regions[r].mmap_offset_bytes + offsets[i])), 1);
             assert_int_equal(got, 0xee);
@@ -72,6 +75,26 @@ static void addresses_lead_to_the_right_byte(void **state)
     vhost_user_memory_map_unref(map);
     close(fds[0]);
     close(fds[1]);
+}
+
+static void what_is_not_the_guests_has_no_way_back(void **state)
+{
+    int fd = make_file(2 * MIB);
+    const struct vhost_user_memory_region regions[2] = { { 0, MIB, USER, MIB }, { MIB, MIB, USER + MIB, 0 } };
+    struct vhost_user_memory_map *map = create(regions, (int[]){ fd, fd }, 2);
+    struct iovec first[1];
+    uint64_t back = 42;
+    assert_int_equal(vhost_user_memory_map_translate(map, 0, MIB, first, 1), 1);
+    uint8_t *bytes = first[0].iov_base;
+    assert_int_equal(vhost_user_memory_map_guest(map, bytes, MIB, &back), 0);
+    assert_int_equal(back, 0);
+    back = 42;
+    assert_int_equal(vhost_user_memory_map_guest(map, bytes + 1, MIB, &back), -EFAULT); /* over its end */
+    assert_int_equal(vhost_user_memory_map_guest(map, bytes - 1, 2, &back), -EFAULT);
+    assert_int_equal(vhost_user_memory_map_guest(map, &back, 1, &back), -EFAULT);
+    assert_int_equal(back, 42);
+    vhost_user_memory_map_unref(map);
+    close(fd);
 }
 
 static void edges_and_holes(void **state)
@@ -251,6 +274,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_lead_to_the_right_byte),
+        cmocka_unit_test(what_is_not_the_guests_has_no_way_back),
         cmocka_unit_test(edges_and_holes),
         cmocka_unit_test(tables_that_cannot_be_are_refused),
         cmocka_unit_test(as_many_regions_as_there_may_be),
