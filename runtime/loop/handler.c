@@ -209,8 +209,11 @@ static void count_dispatch(struct rt_handler *handler, bool progress)
 {
     struct rt_loop *loop = handler->loop;
     total_add(&loop->dispatches, 1);
-    if (!progress)
+    total_add(&handler->dispatches, 1);
+    if (!progress) {
         total_add(&loop->idle_dispatches, 1);
+        total_add(&handler->idle_dispatches, 1);
+    }
     lttng_ust_tracepoint(rt_loop, fd_dispatch, loop->id, handler->id, handler->fd, progress);
     hog_check(loop, handler->id);
 }
@@ -239,6 +242,7 @@ static bool dispatch_one(struct rt_handler *handler, uint8_t why)
     /* ready may have detached it. */
     if ((why & HANDLER_READY_POLL) && !atomic_load_explicit(&handler->detached, memory_order_acquire)) {
         bool consumed = handler->callbacks.poll_ready(handler->opaque);
+        total_add(&handler->poll_dispatches, 1);
         count_dispatch(handler, consumed);
         progress |= consumed;
     }

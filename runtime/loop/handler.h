@@ -43,6 +43,7 @@ struct rt_handler {
 
     /* Written by the loop's thread only, read by a thread that detaches. */
     _Atomic uint32_t running; /**< how many of its callbacks are on the stack */
+    _Atomic uint64_t dispatches, idle_dispatches, poll_dispatches; /**< totals, for statistics */
 
     /* The loop's thread between enter and leave; whoever detaches it, once nothing runs. */
     bool poll_started; /**< poll_begin was called and poll_end was not */

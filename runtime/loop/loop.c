@@ -42,12 +42,12 @@ bool loop_is_own(const struct rt_loop *loop)
     return rt_loop_current() == loop;
 }
 
-void loop_each(void (*visit)(struct rt_loop *loop))
+void rt_loop_each(void (*visit)(struct rt_loop *loop, void *opaque), void *opaque)
 {
     pthread_mutex_lock(&loops_lock);
     struct rt_loop *loop;
     LIST_FOREACH(loop, &loops, link)
-        visit(loop);
+        visit(loop, opaque);
     pthread_mutex_unlock(&loops_lock);
 }
 

@@ -127,9 +127,6 @@ bool loop_is_own(const struct rt_loop *loop);
 /** This thread's kernel id, for events. */
 int32_t loop_thread_id(void);
 
-/** Visit all loops under the lock of their list. */
-void loop_each(void (*visit)(struct rt_loop *loop));
-
 /** Whether a loop exists. */
 bool loop_any_exists(void);
 

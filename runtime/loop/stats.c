@@ -109,7 +109,40 @@ void rt_loop_stats(struct rt_loop *loop, struct rt_loop_stats *stats_out)
     };
 }
 
-static void trace_sample(struct rt_loop *loop)
+int64_t rt_loop_poll_max_ns(const struct rt_loop *loop)
+{
+    return atomic_load_explicit(&loop->poll_max_ns, memory_order_relaxed);
+}
+
+int32_t rt_loop_thread_id(const struct rt_loop *loop)
+{
+    return atomic_load_explicit(&loop->thread_id, memory_order_relaxed);
+}
+
+void rt_loop_each_handler(struct rt_loop *loop, void (*visit)(const struct rt_handler_stats *stats, void *opaque),
+                          void *opaque)
+{
+    struct rt_handler *handler;
+    pthread_mutex_lock(&loop->registry_lock);
+    LIST_FOREACH(handler, &loop->handlers, link)
+    {
+        const struct rt_handler_stats stats = {
+            .handler_id = handler->id,
+            .fd = handler->fd,
+            .role = handler->role,
+            .device_id = handler->device_id,
+            .queue_index = handler->queue_index,
+            .can_poll = handler_can_poll(handler),
+            .dispatches = total(&handler->dispatches),
+            .idle_dispatches = total(&handler->idle_dispatches),
+            .poll_dispatches = total(&handler->poll_dispatches),
+        };
+        visit(&stats, opaque);
+    }
+    pthread_mutex_unlock(&loop->registry_lock);
+}
+
+static void trace_sample(struct rt_loop *loop, void *opaque)
 {
     struct rt_loop_stats stats;
     rt_loop_stats(loop, &stats);
@@ -147,7 +180,7 @@ static void trace_state(struct rt_loop *loop)
     (void)pending;
 }
 
-static void trace_everything(struct rt_loop *loop)
+static void trace_everything(struct rt_loop *loop, void *opaque)
 {
     int32_t thread_id = atomic_load_explicit(&loop->thread_id, memory_order_relaxed);
     lttng_ust_tracepoint(rt_loop, create, loop->id, loop->name, thread_id);
@@ -161,17 +194,17 @@ static void trace_everything(struct rt_loop *loop)
     pthread_mutex_unlock(&loop->registry_lock);
     if (thread_id != 0)
         trace_state(loop);
-    trace_sample(loop);
+    trace_sample(loop, opaque);
 }
 
 void rt_loop_trace_baseline(void)
 {
-    loop_each(trace_everything);
+    rt_loop_each(trace_everything, NULL);
 }
 
 void rt_loop_trace_samples(void)
 {
-    loop_each(trace_sample);
+    rt_loop_each(trace_sample, NULL);
 }
 
 /* ---- what holds the loop too long ---- */

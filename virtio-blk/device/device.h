@@ -8,7 +8,7 @@
  * Inside this folder: device.c (life, vhost-user operations), config.c (what the driver reads), ring.c (what the
  * front end says about rings), notifier.c (attach and detach), dataplane.c (start, stop, drain), queue.c
  * (pop, push, interrupts), request.c (what a request means), tracked.c (overlaps, flush order), request_lock.c (how
- * those are locked), sampler.c (baselines and samples), event.c (eventfds that a front end shares), memory.c (letting
+ * those are locked), status.c (what it tells at any time), sampler.c (baselines and samples), event.c (eventfds that a front end shares), memory.c (letting
  * go of its memory), fault.c (the mistakes that --fault brings back).
  */
 #ifndef VBLK_DEVICE_H

@@ -9,6 +9,7 @@
 
 #include "device/device.h"
 #include "device/event.h"
+#include "device/status.h"
 #include "device/tracked.h"
 #include "log/log.h"
 #include "rt/coroutine.h"
@@ -52,11 +53,18 @@ struct vblk_request {
     _Atomic uint8_t type;     /* as in vblk_request:begin */
     _Atomic uint8_t stage;
     _Atomic bool slow;        /* set by the sampler, looked at when the request ends */
+    _Atomic uint64_t told_offset_bytes; /* as above, for whoever asks what is open */
+    _Atomic uint32_t told_size_bytes;
 };
 
 /* Counters that the queue's loop writes and the sampler reads: relaxed, no read-modify-write. */
+struct vblk_type_counters {
+    _Atomic uint64_t requests, errors, bytes;
+};
+#define VBLK_TYPE_INDEX_COUNT 16
 struct vblk_queue_counters {
     _Atomic uint64_t kicks, empty_kicks, pops, completions, interrupts, suppressed_interrupts;
+    struct vblk_type_counters by_type[VBLK_TYPE_INDEX_COUNT];
 };
 
 struct vblk_queue {
@@ -104,6 +112,7 @@ struct vblk_queue {
     uint64_t next_request_id, last_request_id;
     _Atomic uint32_t in_flight; /* written by the queue's loop only */
     _Atomic bool broken;
+    _Atomic(const char *) broken_reason; /* a constant */
     struct vblk_queue_counters counters;
     struct vblk_event_guard loop_guard, main_guard; /* event.h: of the threads that write to its eventfds */
 };
@@ -210,6 +219,10 @@ void vblk_sampler_init(struct vblk_device *device);
 void vblk_sampler_deinit(struct vblk_device *device);
 void vblk_sampler_request_ended(struct vblk_request *request);
 
+/* status.c; any thread, ring_lock held. False: the slot is free, or changes just now. */
+bool vblk_status_read_request(const struct vblk_request *request, int64_t now_ns, struct vblk_request_status *status_out);
+int64_t vblk_status_coarse_now_ns(void); /* to a clock tick, and several times cheaper than the exact one */
+
 /* fault.c: what --fault=started-before-attach leaves behind. */
 void vblk_fault_attach_again(struct vblk_queue *queue);
 void vblk_fault_notifier_released(struct vblk_queue *queue);
@@ -219,6 +232,27 @@ static inline void vblk_count(_Atomic uint64_t *counter)
 {
     /* One writer: no locked instruction. */
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
+}
+
+/* A place among the counters for each type of vblk_request:begin, without a branch: 255 (other) has the last one. */
+static inline unsigned vblk_type_index(uint8_t type)
+{
+    return type % VBLK_TYPE_INDEX_COUNT;
+}
+
+/* One more request has ended, in its queue's loop. */
+static inline void vblk_count_request(struct vblk_request *request, bool failed)
+{
+    uint8_t type = atomic_load_explicit(&request->type, memory_order_relaxed);
+    struct vblk_type_counters *counters = &request->queue->counters.by_type[vblk_type_index(type)];
+
+    vblk_count(&counters->requests);
+    if (failed)
+        vblk_count(&counters->errors);
+    else
+        atomic_store_explicit(&counters->bytes,
+                              atomic_load_explicit(&counters->bytes, memory_order_relaxed) + request->size_bytes,
+                              memory_order_relaxed);
 }
 
 #endif

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <glib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "device/internal.h"
@@ -20,15 +19,6 @@
 #define ID_BLOCK 4096
 
 static _Atomic uint64_t next_id_block = 1;
-
-/* Vague by up to a clock tick, and several times cheaper: it only finds requests that are older than a second. */
-static int64_t coarse_clock_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
 
 static uint64_t take_request_id(struct vblk_queue *queue)
 {
@@ -76,6 +66,7 @@ void vblk_queue_break(struct vblk_queue *queue, int error, const char *reason)
 {
     if (atomic_load_explicit(&queue->broken, memory_order_relaxed))
         return;
+    atomic_store_explicit(&queue->broken_reason, reason, memory_order_relaxed);
     atomic_store_explicit(&queue->broken, true, memory_order_relaxed);
     lttng_ust_tracepoint(vblk_queue, broken, queue->device->device_id, queue->index, error, reason);
     vblk_log(&queue->device->log, VBLK_LOG_ERROR,
@@ -156,7 +147,10 @@ static bool begin_one(struct vblk_queue *queue)
     }
     queue->free_requests = request->next_free;
     id = take_request_id(queue);
-    atomic_store_explicit(&request->begin_ns, coarse_clock_ns(), memory_order_relaxed);
+    atomic_store_explicit(&request->begin_ns, vblk_status_coarse_now_ns(), memory_order_relaxed);
+    /* Release: whoever sees these sees that the life before has ended (ORDER request.slot). */
+    atomic_store_explicit(&request->told_offset_bytes, request->offset_bytes, memory_order_release);
+    atomic_store_explicit(&request->told_size_bytes, request->size_bytes, memory_order_release);
     atomic_store_explicit(&request->stage, VBLK_QUEUED, memory_order_relaxed);
     atomic_store_explicit(&request->slow, false, memory_order_relaxed);
     atomic_store_explicit(&request->id, id, memory_order_release); /* ORDER request.slot: last, names the life */
@@ -310,6 +304,7 @@ void vblk_queue_complete(struct vblk_request *request, uint8_t status, uint32_t 
     *request->status = status;
     vblk_virtqueue_push(queue->vq, request->element, data_bytes + 1);
     vblk_count(&queue->counters.completions);
+    vblk_count_request(request, status != 0);
     lttng_ust_tracepoint(vblk_request, end, id, status);
     if (atomic_load_explicit(&request->slow, memory_order_relaxed))
         vblk_sampler_request_ended(request);

@@ -2,8 +2,6 @@
  * What this device tells in baselines and once a second. Runs in the sampler thread, never wakes a loop: it takes
  * ring_lock, under which the main loop replaces rings and notifiers change, and otherwise reads relaxed atomics.
  */
-#include <time.h>
-
 #include "device/internal.h"
 #include "tracepoints/dataplane.h"
 #include "tracepoints/queue.h"
@@ -41,14 +39,6 @@ void vblk_sampler_trace_queue(struct vblk_queue *queue)
     lttng_ust_tracepoint(vblk_queue, sample, &fields);
 }
 
-static int64_t coarse_now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
 static void trace_slow(const struct vblk_request *request, uint64_t id, int64_t age_ns, bool finished)
 {
     const struct vblk_queue *queue = request->queue;
@@ -58,29 +48,26 @@ static void trace_slow(const struct vblk_request *request, uint64_t id, int64_t 
                          atomic_load_explicit(&request->stage, memory_order_relaxed), age_ns, finished);
 }
 
-/* ORDER request.slot: the id is stored last when a request begins; the same id before and after reading the rest
- * means that the rest belongs to it. */
 static void look_for_slow(struct vblk_queue *queue, bool again)
 {
-    int64_t now_ns = coarse_now_ns();
+    int64_t now_ns = vblk_status_coarse_now_ns();
 
     for (unsigned i = 0; i < queue->request_count; i++) {
         struct vblk_request *request = &queue->requests[i];
-        uint64_t id = atomic_load_explicit(&request->id, memory_order_acquire);
-        int64_t age_ns = now_ns - atomic_load_explicit(&request->begin_ns, memory_order_relaxed);
+        struct vblk_request_status status;
 
-        if (id == 0 || age_ns < SLOW_NS || atomic_load_explicit(&request->id, memory_order_relaxed) != id)
+        if (!vblk_status_read_request(request, now_ns, &status) || status.age_ns < SLOW_NS)
             continue;
         if (atomic_exchange_explicit(&request->slow, true, memory_order_relaxed) && !again)
             continue;
-        trace_slow(request, id, age_ns, false);
+        trace_slow(request, status.request_id, status.age_ns, false);
     }
 }
 
 void vblk_sampler_request_ended(struct vblk_request *request)
 {
     trace_slow(request, atomic_load_explicit(&request->id, memory_order_relaxed),
-               coarse_now_ns() - atomic_load_explicit(&request->begin_ns, memory_order_relaxed), true);
+               vblk_status_coarse_now_ns() - atomic_load_explicit(&request->begin_ns, memory_order_relaxed), true);
 }
 
 static void baseline(void *opaque)

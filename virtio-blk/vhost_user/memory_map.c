@@ -210,3 +210,11 @@ bool vhost_user_memory_map_broken(const struct vhost_user_memory_map *map)
 {
     return atomic_load_explicit(&map->broken, memory_order_relaxed);
 }
+
+void vhost_user_memory_map_size(const struct vhost_user_memory_map *map, unsigned *region_count_out, uint64_t *bytes_out)
+{
+    *region_count_out = map->count;
+    *bytes_out = 0;
+    for (unsigned i = 0; i < map->count; i++)
+        *bytes_out += map->regions[i].size_bytes;
+}

@@ -58,6 +58,9 @@ int vhost_user_memory_map_translate_near(const struct vhost_user_memory_map *map
 void *vhost_user_memory_map_user(const struct vhost_user_memory_map *map, uint64_t user_address,
                                  uint64_t size_bytes);
 
+/** How many regions, and what they hold together. Thread: any. */
+void vhost_user_memory_map_size(const struct vhost_user_memory_map *map, unsigned *region_count_out, uint64_t *bytes_out);
+
 /**
  * The way back: where @size_bytes from one of our addresses are in guest memory. For what translate() returned,
  * each piece by itself: the range must lie in one region, else -EFAULT. It looks at one region after the other.

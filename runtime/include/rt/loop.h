@@ -229,6 +229,36 @@ struct rt_loop_stats {
 /** No total ever goes back. Thread: any, also while the loop blocks; never wakes it. Costs some microseconds. */
 void rt_loop_stats(struct rt_loop *loop, struct rt_loop_stats *stats_out);
 
+/** Visit every loop, newest first. Thread: any; takes the lock of their list, so the visitor makes and ends no loops. */
+void rt_loop_each(void (*visit)(struct rt_loop *loop, void *opaque), void *opaque);
+
+/** What rt_loop_set_poll() said last. Thread: any. */
+int64_t rt_loop_poll_max_ns(const struct rt_loop *loop);
+/** The kernel's id of the thread that runs it; 0: none yet. Thread: any. */
+int32_t rt_loop_thread_id(const struct rt_loop *loop);
+
+/** One watched descriptor. Totals since it was attached. */
+struct rt_handler_stats {
+    uint64_t handler_id;
+    int fd;
+    enum rt_fd_role role;
+    uint32_t device_id;
+    uint16_t queue_index;
+    bool can_poll;
+    uint64_t dispatches;       /**< of both kinds */
+    uint64_t idle_dispatches;  /**< that found nothing */
+    uint64_t poll_dispatches;  /**< because polling said that there is work */
+};
+
+/**
+ * Visit what @loop watches, newest first.
+ *
+ * Thread:    any; never wakes the loop. Takes its registry lock: an attach or a detach waits meanwhile, and the visitor
+ *            makes neither.
+ */
+void rt_loop_each_handler(struct rt_loop *loop, void (*visit)(const struct rt_handler_stats *stats, void *opaque),
+                          void *opaque);
+
 /**
  * Emit what exists for a baseline: rt_loop:create, fd_attach, state, sample of every loop (under each
  * registry lock). Called by the sampler thread; wakes nobody.

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 #include <stdatomic.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "rt/iothread.h"
 #include "rt/loop.h"
@@ -91,6 +93,97 @@ static void tracing_walks_all_loops(void **state)
     rt_loop_destroy(loop);
 }
 
+/* ---- the tables ---- */
+
+struct seen {
+    struct rt_loop *loop;
+    uint64_t handler_id;
+    unsigned loops, handlers;
+    struct rt_handler_stats stats;
+};
+
+static void see_handler(const struct rt_handler_stats *stats, void *opaque)
+{
+    struct seen *seen = opaque;
+    seen->handlers++;
+    if (stats->handler_id == seen->handler_id)
+        seen->stats = *stats;
+}
+
+static void see_loop(struct rt_loop *loop, void *opaque)
+{
+    struct seen *seen = opaque;
+    seen->loops += loop == seen->loop;
+}
+
+static bool nothing_there(void *opaque)
+{
+    return false;
+}
+
+static bool there_once(void *opaque)
+{
+    bool *there = opaque;
+    bool was = *there;
+    *there = false;
+    return was;
+}
+
+static bool look_once(void *opaque)
+{
+    return *(bool *)opaque;
+}
+
+static void handlers_are_counted_one_by_one(void **state)
+{
+    static const struct rt_fd_callbacks idle = { .ready = nothing_there };
+    static const struct rt_fd_callbacks polled = { .ready = nothing_there, .poll = look_once, .poll_ready = there_once };
+    struct rt_handler *handlers[2];
+    struct rt_loop *loop;
+    bool there = true;
+    int fds[2];
+    assert_int_equal(rt_loop_create("table", &loop), 0);
+    rt_loop_bind(loop);
+    for (int i = 0; i < 2; i++)
+        fds[i] = eventfd(i == 0, EFD_NONBLOCK | EFD_CLOEXEC);
+    assert_int_equal(rt_loop_attach_fd(loop, fds[0], RT_FD_HOST_NOTIFIER, 7, 3, &idle, NULL, &handlers[0]), 0);
+    for (int i = 0; i < 3; i++)
+        rt_loop_pass(loop, false);
+
+    struct seen seen = { .loop = loop, .handler_id = rt_handler_id(handlers[0]) };
+    rt_loop_each(see_loop, &seen);
+    rt_loop_each_handler(loop, see_handler, &seen);
+    assert_int_equal(seen.loops, 1);
+    assert_int_equal(seen.handlers, 2); /* with the loop's own eventfd */
+    assert_int_equal(seen.stats.fd, fds[0]);
+    assert_int_equal(seen.stats.role, RT_FD_HOST_NOTIFIER);
+    assert_int_equal(seen.stats.device_id, 7);
+    assert_int_equal(seen.stats.queue_index, 3);
+    assert_false(seen.stats.can_poll);
+    assert_int_equal(seen.stats.dispatches, 3);
+    assert_int_equal(seen.stats.idle_dispatches, 3);
+    assert_int_equal(seen.stats.poll_dispatches, 0);
+    rt_loop_detach_fd(handlers[0]);
+
+    rt_loop_set_poll(loop, RT_FOREVER);
+    assert_int_equal(rt_loop_poll_max_ns(loop), RT_FOREVER);
+    assert_true(rt_loop_thread_id(loop) > 0);
+    assert_int_equal(rt_loop_attach_fd(loop, fds[1], RT_FD_OTHER, 0, 0, &polled, &there, &handlers[1]), 0);
+    while (there)
+        rt_loop_pass(loop, true);
+    seen = (struct seen){ .handler_id = rt_handler_id(handlers[1]) };
+    rt_loop_each_handler(loop, see_handler, &seen);
+    assert_int_equal(seen.handlers, 2); /* what is detached is not listed */
+    assert_true(seen.stats.can_poll);
+    assert_int_equal(seen.stats.dispatches, 1);
+    assert_int_equal(seen.stats.poll_dispatches, 1);
+    assert_int_equal(seen.stats.idle_dispatches, 0);
+    rt_loop_detach_fd(handlers[1]);
+    for (int i = 0; i < 2; i++)
+        close(fds[i]);
+    rt_loop_destroy(loop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -98,6 +191,7 @@ int main(void)
         cmocka_unit_test(sums_to_wall_time),
         cmocka_unit_test(open_wait_is_included),
         cmocka_unit_test(tracing_walks_all_loops),
+        cmocka_unit_test(handlers_are_counted_one_by_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,6 +51,11 @@ static void addresses_lead_to_the_right_byte(void **state)
         { 9 * MIB, MIB, USER, MIB },
     };
     struct vhost_user_memory_map *map = create(regions, fds, 3);
+    unsigned region_count;
+    uint64_t bytes;
+    vhost_user_memory_map_size(map, &region_count, &bytes);
+    assert_int_equal(region_count, 3);
+    assert_int_equal(bytes, 3 * MIB);
     for (unsigned r = 0; r < 3; r++) {
         const uint64_t offsets[] = { 0, 1, 4095, 4096, MIB / 2 + 7, MIB - 1 };
         for (unsigned i = 0; i < 6; i++) {
