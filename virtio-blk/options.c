@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "operation/service.h"
 #include "rt/loop.h"
 #include "server/disk_keys.h"
 
@@ -13,7 +14,7 @@
 /* What the command line says as text, before it is checked. */
 struct raw_options {
     char *socket_path, *blk_file, *num_queues, *iothreads, *serial, *block_size, *cache, *poll_max_ns, *stack_guard;
-    char *coroutine_pool, *loop_monitor, *notify, *request_lock, *name, *socket_mode, *socket_group, *fd;
+    char *coroutine_pool, *loop_monitor, *notify, *request_lock, *name, *socket_mode, *socket_group, *fd, *user, *sandbox;
     char **disks, **faults, **injections;
     gboolean read_only, busy_poll, print_capabilities, version, no_tracing;
 };
@@ -126,7 +127,25 @@ static int check_process(const struct raw_options *raw, struct vblkd_options *op
         options->coroutine_pool = policy;
     }
     options->tracing = !raw->no_tracing;
+    options->user = raw->user;
+    options->sandbox = VBLKD_SANDBOX_AUTO;
+    if (raw->sandbox && strcmp(raw->sandbox, "auto") != 0) {
+        if (strcmp(raw->sandbox, "on") != 0 && strcmp(raw->sandbox, "off") != 0)
+            return usage("--sandbox=%s: must be auto, on or off", raw->sandbox);
+        options->sandbox = strcmp(raw->sandbox, "on") == 0 ? VBLKD_SANDBOX_ON : VBLKD_SANDBOX_OFF;
+    }
     return parse_faults(raw->faults, &options->faults);
+}
+
+/* A service manager's socket: the one of the disk's name, or the only one for the only disk. */
+static void take_socket(struct vblk_device_options *disk, bool is_only)
+{
+    if (disk->socket_path || disk->fd >= 0)
+        return;
+    if (disk->name)
+        disk->fd = vblk_service_take_socket(disk->name);
+    if (disk->fd < 0 && is_only)
+        disk->fd = vblk_service_take_socket(NULL);
 }
 
 static int check_disks(const struct raw_options *raw, struct vblkd_options *options, GPtrArray *strings)
@@ -162,6 +181,7 @@ static int check_disks(const struct raw_options *raw, struct vblkd_options *opti
             status = refuse(vblk_disk_keys_set(&base, plain[i].key, plain[i].value));
     options->disks = g_new0(struct vblk_device_options, more + 1);
     if (status < 0 && has_plain) {
+        take_socket(&base, more == 0);
         options->disks[options->disk_count++] = base;
         status = refuse(vblk_disk_keys_check(&base));
     }
@@ -173,8 +193,10 @@ static int check_disks(const struct raw_options *raw, struct vblkd_options *opti
         disk->socket_path = disk->blk_file = disk->name = disk->serial = NULL;
         disk->fd = -1;
         status = refuse(vblk_disk_keys_parse(disk, raw->disks[i], strings));
-        if (status < 0)
+        if (status < 0) {
+            take_socket(disk, more == 1 && !has_plain);
             status = refuse(vblk_disk_keys_check(disk));
+        }
     }
     for (unsigned i = 0; i < options->disk_count && status < 0; i++)
         for (unsigned j = 0; j < i && status < 0; j++)
@@ -197,7 +219,8 @@ static void raw_clear(struct raw_options *raw)
     char **texts[] = { &raw->socket_path, &raw->blk_file, &raw->num_queues, &raw->iothreads, &raw->serial,
                        &raw->block_size, &raw->cache, &raw->poll_max_ns, &raw->loop_monitor, &raw->notify,
                        &raw->stack_guard,
-                       &raw->coroutine_pool, &raw->request_lock, &raw->name, &raw->socket_mode, &raw->socket_group, &raw->fd };
+                       &raw->coroutine_pool, &raw->request_lock, &raw->name, &raw->socket_mode, &raw->socket_group, &raw->fd,
+                       &raw->user, &raw->sandbox };
 
     for (unsigned i = 0; i < G_N_ELEMENTS(texts); i++)
         g_free(*texts[i]);
@@ -266,6 +289,9 @@ int vblkd_options_parse(int argc, char **argv, struct vblkd_options **options_ou
         { "coroutine-pool", 0, 0, G_OPTION_ARG_STRING, &raw->coroutine_pool,
           "Where idle coroutines wait: batched, per-thread or none (default: batched)", "POLICY" },
         { "no-tracing", 0, 0, G_OPTION_ARG_NONE, &raw->no_tracing, "Do not load the tracepoint provider", NULL },
+        { "user", 0, 0, G_OPTION_ARG_STRING, &raw->user, "Become that user before anything is opened (from root)", "NAME" },
+        { "sandbox", 0, 0, G_OPTION_ARG_STRING, &raw->sandbox,
+          "Limit system calls to those that a device needs: auto, on or off (default: auto)", "MODE" },
         { "fault", 0, 0, G_OPTION_ARG_STRING_ARRAY, &raw->faults,
           "Bring back a historical mistake, to see its trace; repeatable", "NAME" },
         { "print-capabilities", 0, 0, G_OPTION_ARG_NONE, &raw->print_capabilities,

@@ -16,6 +16,9 @@
 
 #define VBLKD_IOTHREADS_MAX 64
 
+/** auto: on where the kernel has filters. */
+enum vblkd_sandbox { VBLKD_SANDBOX_AUTO, VBLKD_SANDBOX_ON, VBLKD_SANDBOX_OFF };
+
 struct vblkd_options {
     struct vblk_device_options *disks; /**< loops and main_loop are the caller's to fill in */
     unsigned disk_count;
@@ -27,6 +30,8 @@ struct vblkd_options {
     enum rt_pool_policy coroutine_pool;
     unsigned faults;
     bool tracing;
+    const char *user;                  /**< NULL: stay who we are */
+    enum vblkd_sandbox sandbox;
 };
 
 /**

@@ -10,6 +10,8 @@
 
 #include "device/device.h"
 #include "log/log.h"
+#include "operation/confine.h"
+#include "operation/service.h"
 #include "options.h"
 #include "rt/coroutine.h"
 #include "rt/iothread.h"
@@ -50,6 +52,8 @@ static void stop(void *opaque)
     if (server->stopping)
         return;
     server->stopping = true;
+    vblk_service_stopping();
+    vblk_service_unwatch(); /* a drain takes what it takes; TimeoutStopSec= bounds it */
     co = rt_coroutine_create(stop_co, server);
     if (!co) {
         char hint[256];
@@ -169,6 +173,9 @@ static void warn_about_mappings(const struct server *server)
 
 static void say_ready(const struct server *server)
 {
+    char status[64];
+    unsigned left = vblk_service_sockets_left();
+
     for (unsigned i = 0; i < server->options->disk_count; i++) {
         const struct vblk_device_options *disk = &server->options->disks[i];
 
@@ -179,6 +186,21 @@ static void say_ready(const struct server *server)
             vblk_log(NULL, VBLK_LOG_INFO, "descriptor %d: ready, serving %s with %u queues", disk->fd,
                      disk->blk_file, disk->queue_count);
     }
+    if (left > 0)
+        vblk_log(NULL, VBLK_LOG_WARNING, "%u sockets of the service are not used: name disks after them (--name as "
+                 "FileDescriptorName=)", left);
+    snprintf(status, sizeof(status), "serving %u disk%s", server->device_count, server->device_count == 1 ? "" : "s");
+    vblk_service_ready(status);
+}
+
+static void watch_loops(const struct server *server)
+{
+    struct rt_loop **loops = g_new(struct rt_loop *, server->iothread_count + 1);
+
+    memcpy(loops, server->loops, server->iothread_count * sizeof(*loops));
+    loops[server->iothread_count] = server->main_loop;
+    vblk_service_watch(loops, server->iothread_count + 1);
+    g_free(loops);
 }
 
 static int start_process(struct server *server)
@@ -244,11 +266,40 @@ static int choose_policies(const struct vblkd_options *options)
     return error;
 }
 
+/* The sanitizers' own doing, a look at their own process from a child and a symboliser to start, is what the filter is against. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANDBOX_BY_DEFAULT false
+#else
+#define SANDBOX_BY_DEFAULT true
+#endif
+
+/* Before there is a second thread or anything is opened. */
+static int confine(const struct vblkd_options *options)
+{
+    char *message = NULL;
+    int error = vblk_confine_privileges(options->user, &message);
+
+    if (error == 0 && (options->sandbox == VBLKD_SANDBOX_ON || (options->sandbox == VBLKD_SANDBOX_AUTO && SANDBOX_BY_DEFAULT))) {
+        error = vblk_confine_system_calls(&message);
+        if (error < 0 && options->sandbox == VBLKD_SANDBOX_AUTO) {
+            vblk_log(NULL, VBLK_LOG_WARNING, "continuing without: %s", message);
+            g_clear_pointer(&message, g_free);
+            error = 0;
+        }
+    }
+    if (error < 0)
+        vblk_log(NULL, VBLK_LOG_ERROR, "%s", message);
+    g_free(message);
+    return error;
+}
+
 static int serve(const struct vblkd_options *options)
 {
     struct server server = { .options = options, .signal_fd = -1 };
     int error = choose_policies(options);
 
+    if (error == 0)
+        error = confine(options);
     if (error < 0)
         return 1;
     error = rt_loop_create("main", &server.main_loop);
@@ -270,6 +321,7 @@ static int serve(const struct vblkd_options *options)
     if (error == 0) {
         warn_about_mappings(&server);
         say_ready(&server);
+        watch_loops(&server);
     } else {
         stop(&server);
     }
