@@ -59,7 +59,8 @@ static int try_what_is_forbidden(void)
         return 2;
     if (mount("none", "/proc", "tmpfs", 0, NULL) == 0 || errno != EPERM)
         return 3;
-    if (fork() >= 0 || errno != EPERM)
+    /* Not the C library's fork(), around which a sanitizer puts its own. */
+    if (syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL) >= 0 || errno != EPERM)
         return 4;
     if (setuid(getuid() + 1) == 0)
         return 5;
