@@ -97,6 +97,9 @@ int vblk_confine_system_calls(char **message_out)
         (void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_LOG, 1);
     if (error == 0)
         (void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+    /* A library may have started a thread already. */
+    if (error == 0)
+        error = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
     if (error == 0)
         error = seccomp_load(filter);
     seccomp_release(filter);
