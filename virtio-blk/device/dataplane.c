@@ -248,7 +248,7 @@ static void release_all(struct vblk_device *device, bool all)
     uint16_t count = 0;
 
     for (unsigned i = 0; i < device->queue_count; i++)
-        if (device->queues[i].assigned && (all || device->queues[i].vq)) {
+        if (device->queues[i].assigned && (all || device->queues[i].running)) {
             vblk_notifier_release(&device->queues[i]);
             count++;
         }
@@ -447,34 +447,4 @@ void vblk_dataplane_stop_ring_co(struct vblk_queue *queue)
         vblk_notifier_commit(device, 1, false);
         vblk_notifier_close(queue);
     }
-}
-
-int vblk_dataplane_set_memory_co(struct vblk_device *device, struct vhost_user_memory_map *map)
-{
-    struct vhost_user_memory_map *old = device->map;
-    bool running = get_state(device) == VBLK_STARTED;
-    int result = 0;
-
-    if (running)
-        vblk_dataplane_drain_begin_co(device);
-    device->map = vhost_user_memory_map_ref(map);
-    for (unsigned i = 0; i < device->queue_count; i++) {
-        struct vblk_queue *queue = &device->queues[i];
-        int error;
-
-        if (!queue->vq)
-            continue;
-        vblk_queue_destroy_ring(queue);
-        error = vblk_queue_create_ring(queue);
-        if (error < 0) {
-            /* This ring lies outside the new memory: it cannot go on, the others can. */
-            vblk_log(&device->log, VBLK_LOG_ERROR, "queue %u: its ring is not in the new memory: %s", i,
-                     g_strerror(-error));
-            result = error;
-        }
-    }
-    if (running)
-        vblk_dataplane_drain_end(device);
-    vblk_memory_release_co(old);
-    return result;
 }

@@ -185,7 +185,6 @@ void vblk_dataplane_stop_co(struct vblk_device *device);    /* all rings */
 void vblk_dataplane_drain_begin_co(struct vblk_device *device);
 void vblk_dataplane_drain_end(struct vblk_device *device);
 void vblk_dataplane_settle(struct vblk_device *device); /* nothing assigned any more: starting or failed -> stopped */
-int vblk_dataplane_set_memory_co(struct vblk_device *device, struct vhost_user_memory_map *map);
 
 /* queue.c; the queue's loop unless said otherwise. */
 int vblk_queue_create_ring(struct vblk_queue *queue);   /* main loop, detached; vq is NULL */
@@ -210,7 +209,9 @@ void vblk_queue_drain_co(struct vblk_queue *queue);     /* waits for in_flight 0
 int vblk_request_parse(struct vblk_request *request, const char **reason_out);
 void vblk_request_run(void *opaque); /* a coroutine's function; ends in vblk_queue_complete() */
 
-/* memory.c: the reference is gone when it returns. */
+/* memory.c; coroutine of the main loop. A ring that is not in the new memory (NULL: there is none) rests until it is. */
+void vblk_memory_set_co(struct vblk_device *device, struct vhost_user_memory_map *map);
+/* The reference is gone when it returns. */
 void vblk_memory_release_co(struct vhost_user_memory_map *map);
 
 /* sampler.c */

@@ -1,8 +1,12 @@
 /*
- * Letting go of a front end's memory. When the guest is gone we may hold the last reference, and giving half a GiB back
- * to the kernel takes hundreds of milliseconds (seen: 312 ms for 512 MiB): a thread of its own does that, so that the
- * main loop goes on serving other disks; the session's coroutine waits.
+ * The guest's memory, as the front end shares it: changes while rings run, and letting go.
+ *
+ * When the guest is gone we may hold the last reference, and giving half a GiB back to the kernel takes hundreds of
+ * milliseconds (seen: 312 ms for 512 MiB): a thread of its own does that, so that the main loop goes on serving other
+ * disks; the session's coroutine waits.
  */
+#include <errno.h>
+#include <glib.h>
 #include <pthread.h>
 
 #include "device/internal.h"
@@ -35,4 +39,38 @@ void vblk_memory_release_co(struct vhost_user_memory_map *map)
     }
     rt_coroutine_yield();
     pthread_join(thread, NULL); /* at its end already */
+}
+
+/* A ring rests while no memory holds it: detached, and without a virtqueue. A front end that changes a region takes it
+ * away first and gives it anew, and the ring goes on where it stood. */
+static void renew_ring(struct vblk_queue *queue)
+{
+    bool was_there = queue->vq;
+    int error = -EFAULT;
+
+    vblk_queue_destroy_ring(queue);
+    if (queue->device->map)
+        error = vblk_queue_create_ring(queue);
+    if (error < 0 && was_there)
+        vblk_log(&queue->device->log, VBLK_LOG_WARNING,
+                 "queue %u: its ring is not in the guest's memory any more: %s; it rests until it is", queue->index,
+                 g_strerror(-error));
+    else if (error == 0 && !was_there)
+        vblk_log(&queue->device->log, VBLK_LOG_INFO, "queue %u: its ring is in the guest's memory again", queue->index);
+}
+
+void vblk_memory_set_co(struct vblk_device *device, struct vhost_user_memory_map *map)
+{
+    struct vhost_user_memory_map *old = device->map;
+    bool running = atomic_load_explicit(&device->state, memory_order_relaxed) == VBLK_STARTED;
+
+    if (running)
+        vblk_dataplane_drain_begin_co(device);
+    device->map = map ? vhost_user_memory_map_ref(map) : NULL;
+    for (unsigned i = 0; i < device->queue_count; i++)
+        if (device->queues[i].running)
+            renew_ring(&device->queues[i]);
+    if (running)
+        vblk_dataplane_drain_end(device);
+    vblk_memory_release_co(old);
 }

@@ -110,9 +110,11 @@ static int set_features(void *opaque, uint64_t features)
     return 0;
 }
 
-static int set_memory_co(void *opaque, struct vhost_user_memory_map *map)
+static int set_memory_co(void *opaque, struct vhost_user_memory_map *map, bool keeps_old)
 {
-    return vblk_dataplane_set_memory_co(opaque, map);
+    (void)keeps_old;
+    vblk_memory_set_co(opaque, map);
+    return 0;
 }
 
 static int set_ring_size(void *opaque, uint16_t index, uint32_t size)

@@ -1,6 +1,8 @@
 /* The front end's life: features, shared memory, starting and stopping rings. See front_end.h. */
 #include "front_end_state.h"
 
+#include "fe_control.h"
+
 #include <endian.h>
 #include <errno.h>
 #include <linux/virtio_config.h>
@@ -27,6 +29,7 @@ struct front_end *fe_create(const struct fe_options *options)
     fe->socket = -1;
     fe->memory_fd = -1;
     fe->err_fd = -1;
+    fe->backend_channel = -1;
     fe->memory = MAP_FAILED;
     fe->retired_fds = g_array_new(FALSE, FALSE, sizeof(int));
     return fe;
@@ -47,6 +50,8 @@ void fe_destroy(struct front_end *fe)
         return;
     if (fe->socket >= 0)
         close(fe->socket);
+    if (fe->backend_channel >= 0)
+        close(fe->backend_channel);
     for (unsigned i = 0; fe->queues && i < fe->options.queue_count; i++) {
         retire_fds(fe, &fe->queues[i]);
         fe_queue_deinit(&fe->queues[i]);
@@ -71,7 +76,7 @@ const char *fe_error(const struct front_end *fe)
     return fe->error;
 }
 
-static int get_config(struct front_end *fe)
+int fe_read_config(struct front_end *fe)
 {
     /* What VIRTIO 1.1 defines. Secure erase, which 1.2 added behind it, is not used here, and servers
      * refuse to answer for more than they know. */
@@ -111,7 +116,7 @@ static int negotiate_protocol(struct front_end *fe)
         fe_get(fe, WIRE_GET_PROTOCOL_FEATURES, NULL, 0, &info->protocol_features_offered, sizeof(uint64_t));
     if (rc < 0)
         return rc;
-    uint64_t wanted = 1ull << WIRE_P_MQ | 1ull << WIRE_P_CONFIG;
+    uint64_t wanted = 1ull << WIRE_P_MQ | 1ull << WIRE_P_CONFIG | fe->options.protocol_wanted;
     if (fe->options.reply_ack)
         wanted |= 1ull << WIRE_P_REPLY_ACK;
     uint64_t agreed = wanted & info->protocol_features_offered;
@@ -195,7 +200,7 @@ int fe_negotiate(struct front_end *fe)
     }
     rc = fe_set(fe, WIRE_SET_OWNER, NULL, 0, NULL, 0);
     if (rc == 0 && fe_has(info->protocol_features, WIRE_P_CONFIG))
-        rc = get_config(fe);
+        rc = fe_read_config(fe);
     if (rc == 0)
         rc = fe_set(fe, WIRE_SET_FEATURES, &info->features, sizeof(info->features), NULL, 0);
     if (rc == 0)
@@ -203,32 +208,48 @@ int fe_negotiate(struct front_end *fe)
     return rc;
 }
 
+/* memory_bytes is a multiple of 2 MiB, so up to 512 regions each begin on a page. */
+static struct wire_memory_region memory_region(const struct front_end *fe, unsigned index)
+{
+    unsigned count = fe->options.memory_region_count;
+    size_t step = fe->memory_bytes / count / 4096 * 4096, at = index * step;
+    return (struct wire_memory_region){ .guest_addr = GUEST_ADDR_BASE + at,
+                                        .size_bytes = index + 1 < count ? step : fe->memory_bytes - at,
+                                        .user_addr = (uintptr_t)fe->memory + at,
+                                        .mmap_offset = at };
+}
+
 static int send_memory_table(struct front_end *fe)
 {
     unsigned count = fe->options.memory_region_count;
     struct wire_memory_table table = { .region_count = count };
     int fds[WIRE_FDS_MAX];
-    /* memory_bytes is a multiple of 2 MiB, so up to eight regions each begin on a page. */
-    size_t step = fe->memory_bytes / count / 4096 * 4096;
+    g_assert(count <= WIRE_FDS_MAX);
     for (unsigned i = 0; i < count; i++) {
-        size_t at = i * step;
-        table.regions[i] = (struct wire_memory_region){
-            .guest_addr = GUEST_ADDR_BASE + at,
-            .size_bytes = i + 1 < count ? step : fe->memory_bytes - at,
-            .user_addr = (uintptr_t)fe->memory + at,
-            .mmap_offset = at,
-        };
+        table.regions[i] = memory_region(fe, i);
         fds[i] = fe->memory_fd;
     }
     return fe_set(fe, WIRE_SET_MEM_TABLE, &table,
                   offsetof(struct wire_memory_table, regions) + count * sizeof(table.regions[0]), fds, count);
 }
 
+static int announce_memory(struct front_end *fe)
+{
+    int rc = 0;
+    if (!fe_has(fe->info.protocol_features, WIRE_P_CONFIGURE_MEM_SLOTS))
+        return send_memory_table(fe);
+    for (unsigned i = 0; rc == 0 && i < fe->options.memory_region_count; i++) {
+        struct wire_memory_region region = memory_region(fe, i);
+        rc = fe_add_memory(fe, &region, fe->memory_fd);
+    }
+    return rc;
+}
+
 int fe_map(struct front_end *fe)
 {
     const struct fe_queue_layout *layout = &fe->options.layout;
     size_t queue_bytes = fe_queue_memory_bytes(layout);
-    g_assert(fe->options.memory_region_count >= 1 && fe->options.memory_region_count <= WIRE_FDS_MAX);
+    g_assert(fe->options.memory_region_count >= 1);
     fe->extra_offset = queue_bytes * fe->options.queue_count;
     fe->memory_bytes = (fe->extra_offset + fe->options.extra_bytes + MEMORY_STEP_BYTES - 1) /
                        MEMORY_STEP_BYTES * MEMORY_STEP_BYTES;
@@ -249,7 +270,7 @@ int fe_map(struct front_end *fe)
     if (fe->err_fd < 0)
         return fe_fail(fe, -errno, "cannot make an eventfd: %s (raise the limit of open files)",
                        g_strerror(errno));
-    return send_memory_table(fe);
+    return announce_memory(fe);
 }
 
 int fe_queue_start(struct front_end *fe, unsigned index)

@@ -36,9 +36,11 @@ struct fe_options {
     unsigned queue_count;          /* rings to set up */
     struct fe_queue_layout layout; /* of each ring; indirect and event_idx say what to ask for */
     bool reply_ack;                /* ask for it */
+    uint64_t protocol_wanted;      /* protocol features to ask for beside MQ, CONFIG and REPLY_ACK: see fe_control.h */
     bool protocol_features;        /* false: behave like a front end from before they existed */
     uint64_t features_mask;        /* virtio features that may be accepted at all */
-    unsigned memory_region_count;  /* the shared memory is announced as so many adjacent regions, 1..8 */
+    unsigned memory_region_count;  /* the shared memory is announced as so many adjacent regions, 1..8; more with
+                                    * CONFIGURE_MEM_SLOTS, as each then has a message of its own */
     size_t extra_bytes;            /* shared memory beyond the queues', for tests: fe_extra() */
     int timeout_ms;                /* for each answer */
 };

@@ -1,4 +1,4 @@
-/* Inside of struct front_end, for connection.c and front_end.c only. */
+/* Inside of struct front_end, for connection.c, front_end.c and fe_control.c only. */
 #ifndef LOAD_FRONT_END_STATE_H
 #define LOAD_FRONT_END_STATE_H
 
@@ -10,6 +10,7 @@ struct front_end {
     struct fe_options options;
     char *socket_path; /* also names the connection in errors */
     int socket;
+    int backend_channel; /* our end; -1: there is none */
     struct fe_info info;
 
     int memory_fd;

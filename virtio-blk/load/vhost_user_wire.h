@@ -107,10 +107,31 @@ struct wire_memory_table {
     struct wire_memory_region regions[WIRE_FDS_MAX];
 };
 
+/* ADD_MEM_REG, REM_MEM_REG. */
+struct wire_memory_slot {
+    uint64_t padding;
+    struct wire_memory_region region;
+};
+
 struct wire_config_header {
     uint32_t offset;
     uint32_t size;
-    uint32_t flags;
+    uint32_t flags; /* of SET_CONFIG: enum wire_config_writer */
+};
+
+enum wire_config_writer { WIRE_CONFIG_BY_DRIVER = 0, WIRE_CONFIG_BY_MIGRATION = 1 };
+
+/* Messages of the server, on the channel of SET_BACKEND_REQ_FD. */
+enum wire_backend_request { WIRE_BACKEND_CONFIG_CHANGE = 2 };
+
+/* Bits of SET_STATUS. Source: VIRTIO 1.2, 2.1. */
+enum wire_status {
+    WIRE_STATUS_ACKNOWLEDGE = 1,
+    WIRE_STATUS_DRIVER = 2,
+    WIRE_STATUS_DRIVER_OK = 4,
+    WIRE_STATUS_FEATURES_OK = 8,
+    WIRE_STATUS_NEEDS_RESET = 64,
+    WIRE_STATUS_FAILED = 128,
 };
 
 #endif

@@ -10,7 +10,8 @@
 
 #define PROTOCOL_FEATURES_OFFERED                                                                            \
     (UINT64_C(1) << VHOST_USER_PROTOCOL_F_MQ | UINT64_C(1) << VHOST_USER_PROTOCOL_F_REPLY_ACK |              \
-     UINT64_C(1) << VHOST_USER_PROTOCOL_F_CONFIG)
+     UINT64_C(1) << VHOST_USER_PROTOCOL_F_CONFIG |                                                          \
+     UINT64_C(1) << VHOST_USER_PROTOCOL_F_CONFIGURE_MEM_SLOTS)
 
 enum answer {
     ANSWER_ACK,     /* only if REPLY_ACK asks for it */
@@ -18,7 +19,7 @@ enum answer {
     ANSWER_OR_EMPTY /* an empty payload says no */
 };
 
-enum descriptors { FDS_NONE, FDS_ONE_A_REGION, FDS_ONE_UNLESS_FLAGGED };
+enum descriptors { FDS_NONE, FDS_ONE, FDS_ONE_AT_MOST, FDS_ONE_A_REGION, FDS_ONE_UNLESS_FLAGGED };
 
 enum needs { NEEDS_NOTHING, NEEDS_VIRTIO_BIT, NEEDS_PROTOCOL_BIT };
 
@@ -63,6 +64,7 @@ static int reset_owner_co(struct exchange *exchange)
 {
     /* Protocol features belong to the connection, not to the device: they stay. */
     exchange->session->features = 0;
+    exchange->session->map = NULL;
     return exchange->session->ops->reset_co(exchange->session->opaque);
 }
 
@@ -83,25 +85,6 @@ static int set_protocol_features(struct exchange *exchange)
 static int get_queue_num(struct exchange *exchange)
 {
     return reply_u64(exchange, exchange->session->queue_count);
-}
-
-/* ---- memory ---- */
-
-static int set_mem_table_co(struct exchange *exchange)
-{
-    struct vhost_user_session *session = exchange->session;
-    const struct vhost_user_memory_table *table = &exchange->message->payload.memory;
-    struct vhost_user_memory_map *map;
-    unsigned region;
-    int error = vhost_user_memory_map_create(table->regions, exchange->message->fds, table->count, &map,
-                                             &exchange->reason, &region);
-    if (error) {
-        exchange->at = table->count ? (int)region : -1;
-        return error;
-    }
-    error = session->ops->set_memory_co(session->opaque, map);
-    vhost_user_memory_map_unref(map);
-    return error;
 }
 
 /* ---- rings ---- */
@@ -255,10 +238,12 @@ static int set_config(struct exchange *exchange)
 #define STATE sizeof(struct vhost_user_vring_state), sizeof(struct vhost_user_vring_state)
 #define ADDRESS sizeof(struct vhost_user_vring_address), sizeof(struct vhost_user_vring_address)
 #define TABLE offsetof(struct vhost_user_memory_table, regions), sizeof(struct vhost_user_memory_table)
+#define SLOT sizeof(struct vhost_user_memory_slot), sizeof(struct vhost_user_memory_slot)
 #define CONFIG VHOST_USER_CONFIG_HEADER_BYTES, sizeof(struct vhost_user_config)
 #define ANYTIME NEEDS_NOTHING, 0
 #define RING_STATES NEEDS_VIRTIO_BIT, VHOST_USER_F_PROTOCOL_FEATURES
 #define PROTOCOL(feature) NEEDS_PROTOCOL_BIT, VHOST_USER_PROTOCOL_F_##feature
+#define MEM_SLOTS PROTOCOL(CONFIGURE_MEM_SLOTS)
 #define ROW(request) VHOST_USER_##request, #request
 
 /* clang-format off */
@@ -267,7 +252,7 @@ static const struct rule rules[] = {
     { ROW(SET_FEATURES),          U64,     FDS_NONE,               ANYTIME,          ANSWER_ACK,      set_features },
     { ROW(SET_OWNER),             0, 0,    FDS_NONE,               ANYTIME,          ANSWER_ACK,      set_owner },
     { ROW(RESET_OWNER),           0, 0,    FDS_NONE,               ANYTIME,          ANSWER_ACK,      reset_owner_co },
-    { ROW(SET_MEM_TABLE),         TABLE,   FDS_ONE_A_REGION,       ANYTIME,          ANSWER_ACK,      set_mem_table_co },
+    { ROW(SET_MEM_TABLE),         TABLE,   FDS_ONE_A_REGION,       ANYTIME,          ANSWER_ACK,      vhost_user_set_mem_table_co },
     { ROW(SET_VRING_NUM),         STATE,   FDS_NONE,               ANYTIME,          ANSWER_ACK,      set_vring_num },
     { ROW(SET_VRING_ADDR),        ADDRESS, FDS_NONE,               ANYTIME,          ANSWER_ACK,      set_vring_addr },
     { ROW(SET_VRING_BASE),        STATE,   FDS_NONE,               ANYTIME,          ANSWER_ACK,      set_vring_base },
@@ -281,6 +266,9 @@ static const struct rule rules[] = {
     { ROW(SET_VRING_ENABLE),      STATE,   FDS_NONE,               RING_STATES,      ANSWER_ACK,      set_vring_enable_co },
     { ROW(GET_CONFIG),            CONFIG,  FDS_NONE,               PROTOCOL(CONFIG), ANSWER_OR_EMPTY, get_config },
     { ROW(SET_CONFIG),            CONFIG,  FDS_NONE,               PROTOCOL(CONFIG), ANSWER_ACK,      set_config },
+    { ROW(GET_MAX_MEM_SLOTS),     0, 0,    FDS_NONE,               MEM_SLOTS,        ANSWER_ALWAYS,   vhost_user_get_max_mem_slots },
+    { ROW(ADD_MEM_REG),           SLOT,    FDS_ONE,                MEM_SLOTS,        ANSWER_ACK,      vhost_user_add_mem_reg_co },
+    { ROW(REM_MEM_REG),           SLOT,    FDS_ONE_AT_MOST,        MEM_SLOTS,        ANSWER_ACK,      vhost_user_rem_mem_reg_co },
 };
 /* clang-format on */
 
@@ -309,6 +297,10 @@ static bool is_negotiated(const struct vhost_user_session *session, const struct
 static uint64_t fds_expected(const struct rule *rule, const struct vhost_user_message *message)
 {
     switch (rule->descriptors) {
+    case FDS_ONE:
+        return 1;
+    case FDS_ONE_AT_MOST:
+        return message->fd_count ? 1 : 0;
     case FDS_ONE_A_REGION:
         return message->payload.memory.count;
     case FDS_ONE_UNLESS_FLAGGED:

@@ -31,4 +31,10 @@ static inline int reply_u64(struct exchange *exchange, uint64_t value)
     return 0;
 }
 
+/* memory_table.c: what is guest memory. */
+int vhost_user_set_mem_table_co(struct exchange *exchange);
+int vhost_user_get_max_mem_slots(struct exchange *exchange);
+int vhost_user_add_mem_reg_co(struct exchange *exchange);
+int vhost_user_rem_mem_reg_co(struct exchange *exchange);
+
 #endif

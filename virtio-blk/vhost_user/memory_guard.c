@@ -29,6 +29,7 @@ struct vhost_user_memory_guard {
 };
 
 static _Atomic(struct vhost_user_memory_guard *) guards;
+static _Atomic uint32_t faults;
 static pthread_mutex_t writers = PTHREAD_MUTEX_INITIALIZER;
 static bool installed; /* under writers */
 static struct sigaction previous;
@@ -54,8 +55,8 @@ static bool heal(uintptr_t address)
         if (version % 2 || version != atomic_load_explicit(&guard->version, memory_order_relaxed) ||
             address < begin || address >= end)
             continue;
-        /* Relaxed: it is read by the thread that goes on from here. */
         atomic_store_explicit(broken, true, memory_order_relaxed);
+        atomic_fetch_add_explicit(&faults, 1, memory_order_release); /* ORDER memory_map.broken */
         if (atomic_fetch_add_explicit(&guard->replaced, 1, memory_order_relaxed) >=
             VHOST_USER_MEMORY_GUARD_PAGES_MAX)
             return replace(begin, end - begin);
@@ -136,4 +137,9 @@ void vhost_user_memory_guard_remove(struct vhost_user_memory_guard *guard)
     pthread_mutex_lock(&writers);
     set_locked(guard, 0, 0, 0, NULL);
     pthread_mutex_unlock(&writers);
+}
+
+uint32_t vhost_user_memory_guard_faults(void)
+{
+    return atomic_load_explicit(&faults, memory_order_acquire); /* ORDER memory_map.broken */
 }

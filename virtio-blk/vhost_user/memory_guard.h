@@ -23,6 +23,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define VHOST_USER_MEMORY_GUARD_PAGES_MAX 64
 
@@ -38,5 +39,11 @@ struct vhost_user_memory_guard *vhost_user_memory_guard_add(void *address, size_
                                                             size_t page_bytes, _Atomic bool *broken_out);
 /** No thread touches the range any more. NULL is fine. */
 void vhost_user_memory_guard_remove(struct vhost_user_memory_guard *guard);
+
+/**
+ * How many accesses have failed in this process: while this stays the same, no flag has been set. Counted after the flag
+ * is set, with release order; read with acquire order. Thread: any.
+ */
+uint32_t vhost_user_memory_guard_faults(void);
 
 #endif

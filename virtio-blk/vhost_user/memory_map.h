@@ -33,6 +33,24 @@ struct vhost_user_memory_region {
 int vhost_user_memory_map_create(const struct vhost_user_memory_region *regions, const int *fds,
                                  unsigned count, struct vhost_user_memory_map **map_out,
                                  const char **reason_out, unsigned *region_out);
+
+/**
+ * A map with one region more, or one less, than @map (NULL: one without regions). The others are shared, not mapped
+ * anew: their bytes stay where they are, and whoever still uses @map is not disturbed. A region that was removed is
+ * unmapped when the last map that holds it goes.
+ *
+ * Remove:    the region with the same guest address, user address and size; *map_out is NULL when it was the last.
+ * Returns:   0; -EINVAL as for create; -ENOENT: there is no such region; -ENOMEM; or -errno of mmap. reason_out then
+ *            says why in a few words (a constant).
+ * Ownership: fd stays the caller's; @map keeps its references, map_out gets one.
+ */
+int vhost_user_memory_map_add(const struct vhost_user_memory_map *map,
+                              const struct vhost_user_memory_region *region, int fd,
+                              struct vhost_user_memory_map **map_out, const char **reason_out);
+int vhost_user_memory_map_remove(const struct vhost_user_memory_map *map,
+                                 const struct vhost_user_memory_region *region,
+                                 struct vhost_user_memory_map **map_out, const char **reason_out);
+
 struct vhost_user_memory_map *vhost_user_memory_map_ref(struct vhost_user_memory_map *map);
 void vhost_user_memory_map_unref(struct vhost_user_memory_map *map); /**< any thread; NULL is fine */
 
@@ -71,8 +89,8 @@ int vhost_user_memory_map_guest(const struct vhost_user_memory_map *map, const v
 /**
  * Whether the front end has cut off memory that it had shared (truncated its file): the pages that were
  * touched since read as zeros, nothing of them reaches the guest, and a queue in this memory must stop. See
- * memory_guard.h. Thread: any.
+ * memory_guard.h. Once it is, a map stays broken; one without the region that was cut off is whole. Thread: any.
  */
-bool vhost_user_memory_map_broken(const struct vhost_user_memory_map *map);
+bool vhost_user_memory_map_broken(struct vhost_user_memory_map *map);
 
 #endif

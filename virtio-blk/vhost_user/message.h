@@ -36,6 +36,7 @@ struct vhost_user_message {
         struct vhost_user_vring_state state;
         struct vhost_user_vring_address address;
         struct vhost_user_memory_table memory;
+        struct vhost_user_memory_slot slot;
         struct vhost_user_config config;
         uint8_t bytes[VHOST_USER_PAYLOAD_BYTES_MAX];
     } payload;

@@ -19,6 +19,7 @@ enum vhost_user_protocol_feature {
     VHOST_USER_PROTOCOL_F_MQ = 0,
     VHOST_USER_PROTOCOL_F_REPLY_ACK = 3,
     VHOST_USER_PROTOCOL_F_CONFIG = 9,
+    VHOST_USER_PROTOCOL_F_CONFIGURE_MEM_SLOTS = 15,
 };
 
 enum vhost_user_request {
@@ -40,6 +41,9 @@ enum vhost_user_request {
     VHOST_USER_SET_VRING_ENABLE = 18,
     VHOST_USER_GET_CONFIG = 24,
     VHOST_USER_SET_CONFIG = 25,
+    VHOST_USER_GET_MAX_MEM_SLOTS = 36,
+    VHOST_USER_ADD_MEM_REG = 37,
+    VHOST_USER_REM_MEM_REG = 38,
 };
 
 struct vhost_user_header {
@@ -72,6 +76,12 @@ struct vhost_user_vring_address {
 struct vhost_user_memory_table {
     uint32_t count, padding;
     struct vhost_user_memory_region regions[VHOST_USER_TABLE_REGIONS_MAX];
+};
+
+/** ADD_MEM_REG, REM_MEM_REG. */
+struct vhost_user_memory_slot {
+    uint64_t padding;
+    struct vhost_user_memory_region region;
 };
 
 #define VHOST_USER_CONFIG_BYTES_MAX 256

@@ -200,6 +200,7 @@ static void hang_up_co(struct vhost_user_session *session, int error)
     atomic_store_explicit(&session->connected_fd, -1, memory_order_relaxed);
     lttng_ust_tracepoint(vhost_user, disconnect, session->device_id, error);
     vblk_log(&session->log, VBLK_LOG_INFO, "front end disconnected");
+    session->map = NULL;
     session->ops->disconnected_co(session->opaque, error);
     if (session->handler)
         rt_loop_detach_fd(session->handler);

@@ -35,7 +35,11 @@ struct vhost_user_ops {
     /** Drain, stop all rings, forget memory; nothing acknowledged is lost. @error 0: orderly. */
     void (*disconnected_co)(void *opaque, int error);
     int (*set_features)(void *opaque, uint64_t features); /**< a subset of what was offered */
-    int (*set_memory_co)(void *opaque, struct vhost_user_memory_map *map); /**< takes its own reference */
+    /**
+     * Takes its own reference and keeps it until the next map, disconnected_co or reset_co. @map NULL: no memory is left.
+     * @keeps_old: it holds every region of the map before at the same address, so that what is in flight may go on.
+     */
+    int (*set_memory_co)(void *opaque, struct vhost_user_memory_map *map, bool keeps_old);
     int (*set_ring_size)(void *opaque, uint16_t index, uint32_t size);
     int (*set_ring_address)(void *opaque, uint16_t index, const struct vhost_user_ring_address *address);
     int (*set_ring_base)(void *opaque, uint16_t index, uint32_t base);

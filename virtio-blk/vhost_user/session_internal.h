@@ -38,6 +38,7 @@ struct vhost_user_session {
     enum vhost_user_wait waiting;
     bool closing;
     uint64_t features, protocol_features; /* negotiated */
+    struct vhost_user_memory_map *map;    /* what the device took last, and keeps a reference of; or NULL */
     struct vhost_user_receiver receiver;
     struct vhost_user_sender sender;
 

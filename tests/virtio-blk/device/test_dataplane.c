@@ -579,16 +579,18 @@ static void test_memory_that_loses_a_ring(void **state)
     uint16_t base;
 
     (void)state;
-    assert_int_not_equal(set_memory(fe, fe_memory_guest_addr(fe), 0, bytes), 0);
-    if (!fe_gone(fe)) {
-        read_once(fe, 0);
-        read_once(fe, 1);
-        assert_int_equal(fe_queue_stop(fe, 2, &base), 0);
-        assert_int_equal(set_same_memory(fe), 0);
-        assert_int_equal(fe_queue_start(fe, 2), 0);
-        assert_int_equal(fe_queue_enable(fe, 2, true), 0);
-        read_once(fe, 2);
-    }
+    /* The ring rests, the others go on; it can be stopped, and goes on by itself when its memory comes back. */
+    assert_int_equal(set_memory(fe, fe_memory_guest_addr(fe), 0, bytes), 0);
+    read_once(fe, 0);
+    read_once(fe, 1);
+    assert_int_equal(fe_queue_stop(fe, 2, &base), 0);
+    assert_int_equal(set_same_memory(fe), 0);
+    assert_int_equal(fe_queue_start(fe, 2), 0);
+    assert_int_equal(fe_queue_enable(fe, 2, true), 0);
+    read_once(fe, 2);
+    assert_int_equal(set_memory(fe, fe_memory_guest_addr(fe), 0, bytes), 0);
+    assert_int_equal(set_same_memory(fe), 0);
+    read_once(fe, 2);
     fe_destroy(fe);
     assert_nothing_left();
 }

@@ -1,8 +1,12 @@
 /*
- * Goal: letting go of a guest's memory does not stop the main loop. If this fails, every other disk's control messages
- * wait for the kernel to free a guest that went away.
- * Method: the release of a mapping is held up (its munmap is ours) until the main loop has run something posted to it.
+ * Goal:   letting go of a guest's memory does not stop the main loop; and memory that comes and goes while rings run costs
+ *         no request, wherever rings and buffers lie.
+ * Method: the release of a mapping is held up (its munmap is ours) until the main loop has run something posted to it. A
+ *         front end with memory slots adds and removes regions under its own rings and buffers.
+ * If it fails: every other disk's control messages wait for the kernel to free a guest that went away; guests hang or lose
+ * requests when their memory grows.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "fe_control.h"
 #include "served.h"
 
 void __real_vhost_user_memory_map_unref(struct vhost_user_memory_map *map);
@@ -88,9 +93,136 @@ static void test_main_loop_runs_while_memory_is_released(void **state)
     served_stop_loops(&served);
 }
 
+/* ---- memory that comes and goes ---- */
+
+static struct served device;
+
+static int set_up(void **state)
+{
+    (void)state;
+    served_start(&device, &(struct vblk_device_options){ .blk_file = "null:1M", .queue_count = 2 }, 2, 0);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    served_stop(&device);
+    return 0;
+}
+
+static struct front_end *open_with_slots(unsigned region_count)
+{
+    struct fe_options options = FE_OPTIONS_DEFAULT;
+
+    options.queue_count = 2;
+    options.protocol_wanted = 1ull << WIRE_P_CONFIGURE_MEM_SLOTS;
+    options.memory_region_count = region_count;
+    return served_front_end(&device, &options);
+}
+
+static void read_once(struct front_end *fe, unsigned queue)
+{
+    assert_int_equal(served_request(fe, queue, VIRTIO_BLK_T_IN, 0, NULL, 4096), VIRTIO_BLK_S_OK);
+}
+
+/* The whole shared memory as one region. */
+static struct wire_memory_region whole(const struct front_end *fe)
+{
+    size_t bytes;
+    uint8_t *memory = fe_memory(fe, &bytes);
+
+    return (struct wire_memory_region){ .guest_addr = fe_memory_guest_addr(fe),
+                                        .size_bytes = bytes,
+                                        .user_addr = (uintptr_t)memory };
+}
+
+/* Rings and buffers in many regions, and buffers across their borders. */
+static void test_many_slots(void **state)
+{
+    struct front_end *fe = open_with_slots(300);
+    uint64_t slots;
+
+    (void)state;
+    assert_int_equal(fe_memory_slots(fe, &slots), 0);
+    assert_in_range(slots, 32, 509);
+    for (unsigned i = 0; i < 64; i++)
+        read_once(fe, i % 2);
+    assert_int_equal(fe_stop(fe), 0);
+    fe_destroy(fe);
+}
+
+static void test_regions_come_and_go_beside_rings(void **state)
+{
+    struct front_end *fe = open_with_slots(1);
+    struct wire_memory_region more = whole(fe);
+
+    (void)state;
+    more.guest_addr += 1ull << 40;
+    more.user_addr += 1ull << 40;
+    for (unsigned i = 0; i < 20; i++) {
+        read_once(fe, 0);
+        assert_int_equal(fe_add_memory(fe, &more, fe_memory_fd(fe)), 0);
+        read_once(fe, 1);
+        assert_int_equal(fe_remove_memory(fe, &more, i % 2 ? fe_memory_fd(fe) : -1), 0);
+    }
+    assert_int_equal(fe_remove_memory(fe, &more, -1), -EREMOTEIO);
+    read_once(fe, 0);
+    assert_int_equal(fe_stop(fe), 0);
+    fe_destroy(fe);
+}
+
+/* As a front end does that changes a region: it takes it away and gives it anew. What was asked meanwhile is done then. */
+static void test_rings_rest_while_their_memory_is_away(void **state)
+{
+    struct front_end *fe = open_with_slots(1);
+    struct wire_memory_region region = whole(fe);
+    uint16_t slot;
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        read_once(fe, 0);
+        assert_int_equal(fe_remove_memory(fe, &region, -1), 0);
+        slot = served_submit(fe, 0, VIRTIO_BLK_T_IN, 0, NULL, 4096);
+        fe_queue_publish(fe_queue(fe, 0));
+        fe_queue_kick(fe_queue(fe, 0));
+        assert_int_equal(fe_add_memory(fe, &region, fe_memory_fd(fe)), 0);
+        assert_int_equal(served_reap(fe, 0), slot);
+        fe_queue_give(fe_queue(fe, 0), slot);
+        read_once(fe, 1);
+    }
+    /* A ring that rests stops like any other; fe_stop() compares the base. */
+    assert_int_equal(fe_remove_memory(fe, &region, -1), 0);
+    assert_int_equal(fe_stop(fe), 0);
+    served_wait(&device, served_is_stopped, "rings without memory stopped");
+    assert_int_equal(fe_add_memory(fe, &region, fe_memory_fd(fe)), 0);
+    assert_int_equal(fe_start(fe), 0);
+    read_once(fe, 0);
+    fe_destroy(fe);
+}
+
+static void test_a_front_end_leaves_while_its_rings_rest(void **state)
+{
+    struct front_end *fe = open_with_slots(1);
+    struct wire_memory_region region = whole(fe);
+
+    (void)state;
+    read_once(fe, 0);
+    assert_int_equal(fe_remove_memory(fe, &region, -1), 0);
+    fe_destroy(fe);
+    fe = open_with_slots(2);
+    read_once(fe, 1);
+    fe_destroy(fe);
+}
+
 int main(void)
 {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
+        TEST(test_many_slots),
+        TEST(test_regions_come_and_go_beside_rings),
+        TEST(test_rings_rest_while_their_memory_is_away),
+        TEST(test_a_front_end_leaves_while_its_rings_rest),
         cmocka_unit_test(test_main_loop_runs_while_memory_is_released),
     };
 

@@ -52,10 +52,10 @@ static int set_features(void *opaque, uint64_t features)
     return 0;
 }
 
-static int set_memory_co(void *opaque, struct vhost_user_memory_map *map)
+static int set_memory_co(void *opaque, struct vhost_user_memory_map *map, bool keeps_old)
 {
     vhost_user_memory_map_unref(device.map);
-    device.map = vhost_user_memory_map_ref(map);
+    device.map = map ? vhost_user_memory_map_ref(map) : NULL;
     return 0;
 }
 

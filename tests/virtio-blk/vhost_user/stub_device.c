@@ -67,7 +67,7 @@ static int set_features(void *opaque, uint64_t features)
                 vhost_user_session_has_protocol_features(stub->session));
 }
 
-static int set_memory_co(void *opaque, struct vhost_user_memory_map *map)
+static int set_memory_co(void *opaque, struct vhost_user_memory_map *map, bool keeps_old)
 {
     struct stub *stub = opaque;
     pthread_mutex_lock(&stub->lock);
@@ -78,10 +78,10 @@ static int set_memory_co(void *opaque, struct vhost_user_memory_map *map)
     pthread_mutex_unlock(&stub->lock);
     if (block)
         rt_coroutine_yield();
-    int error = note(stub, "memory");
+    int error = note(stub, "memory %s", !map ? "gone" : keeps_old ? "more" : "new");
     if (!error) {
         vhost_user_memory_map_unref(stub->map);
-        stub->map = vhost_user_memory_map_ref(map);
+        stub->map = map ? vhost_user_memory_map_ref(map) : NULL;
     }
     return error;
 }

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 
 #include "vhost_user/memory_map.h"
 
@@ -275,8 +276,167 @@ static void the_last_reference_unmaps(void **state)
     vhost_user_memory_map_unref(NULL);
 }
 
+/* The bytes of a region that stays are where they were; the region that goes is unmapped with its last map. */
+static void regions_come_and_go(void **state)
+{
+    int fds[3] = { make_file(MIB), make_file(MIB), make_file(MIB) };
+    const struct vhost_user_memory_region regions[3] = { { 2 * MIB, MIB, USER + 2 * MIB, 0 },
+                                                         { MIB, MIB, USER + 8 * MIB, 0 },
+                                                         { 4 * MIB, MIB, USER + 4 * MIB, 0 } };
+    struct vhost_user_memory_map *maps[6] = { NULL };
+    const char *reason = NULL;
+    unsigned before = count_mappings();
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(vhost_user_memory_map_add(maps[i], &regions[i], fds[i], &maps[i + 1], &reason), 0);
+    assert_int_equal(count_mappings(), before + 3); /* not 1 + 2 + 3 */
+    for (unsigned i = 1; i < 4; i++) {
+        for (unsigned r = 0; r < 3; r++) {
+            void *user = vhost_user_memory_map_user(maps[i], regions[r].user_address + 7, 1);
+            struct iovec iov;
+            if (r >= i) {
+                assert_null(user);
+                assert_int_equal(vhost_user_memory_map_translate(maps[i], regions[r].guest_address, 1, &iov, 1),
+                                 -EFAULT);
+                continue;
+            }
+            assert_ptr_equal(user, vhost_user_memory_map_user(maps[3], regions[r].user_address + 7, 1));
+            assert_int_equal(vhost_user_memory_map_translate(maps[i], regions[r].guest_address + 7, 1, &iov, 1), 1);
+            assert_ptr_equal(iov.iov_base, user);
+        }
+    }
+    /* Neighbours are found across the one that was added last. */
+    struct iovec pieces[2];
+    assert_int_equal(vhost_user_memory_map_translate(maps[3], 2 * MIB - 1, 2, pieces, 2), 2);
+
+    assert_int_equal(vhost_user_memory_map_remove(maps[3], &regions[1], &maps[4], &reason), 0);
+    assert_null(vhost_user_memory_map_user(maps[4], regions[1].user_address, 1));
+    assert_ptr_equal(vhost_user_memory_map_user(maps[4], regions[2].user_address, 1),
+                     vhost_user_memory_map_user(maps[3], regions[2].user_address, 1));
+    uint8_t *kept = vhost_user_memory_map_user(maps[3], regions[1].user_address, 1);
+    vhost_user_memory_map_unref(maps[1]);
+    vhost_user_memory_map_unref(maps[2]);
+    assert_int_equal(count_mappings(), before + 3);
+    *kept = 1; /* somebody in flight still has it */
+    vhost_user_memory_map_unref(maps[3]);
+    assert_int_equal(count_mappings(), before + 2);
+    assert_int_equal(vhost_user_memory_map_remove(maps[4], &regions[0], &maps[5], &reason), 0);
+    vhost_user_memory_map_unref(maps[4]);
+    assert_int_equal(count_mappings(), before + 1);
+    struct vhost_user_memory_map *nothing = maps[5];
+    assert_int_equal(vhost_user_memory_map_remove(maps[5], &regions[2], &nothing, &reason), 0);
+    assert_null(nothing);
+    vhost_user_memory_map_unref(maps[5]);
+    assert_int_equal(count_mappings(), before);
+    for (unsigned i = 0; i < 3; i++)
+        close(fds[i]);
+}
+
+static void regions_that_cannot_come_or_go(void **state)
+{
+    int fd = make_file(2 * MIB);
+    const struct vhost_user_memory_region region = { MIB, MIB, USER, 0 };
+    struct vhost_user_memory_map *map = create(&region, &fd, 1), *other = NULL;
+    const char *reason;
+    const struct {
+        struct vhost_user_memory_region region;
+        int fd, error;
+        const char *reason;
+    } additions[] = {
+        { { 2 * MIB, 0, USER + MIB, 0 }, fd, -EINVAL, "size is 0" },
+        { { UINT64_MAX, 2, USER + MIB, 0 }, fd, -EINVAL, "overflow" },
+        { { 2 * MIB, MIB, UINT64_MAX, 0 }, fd, -EINVAL, "overflow" },
+        { { 2 * MIB, MIB, USER + MIB, UINT64_MAX }, fd, -EINVAL, "overflow" },
+        { { 2 * MIB, MIB, USER + MIB, MIB + 1 }, fd, -EINVAL, "past the end" },
+        { { 2 * MIB - 1, MIB, USER + MIB, 0 }, fd, -EINVAL, "overlaps" },
+        { { 2 * MIB, MIB, USER + MIB - 1, 0 }, fd, -EINVAL, "overlaps" },
+        { region, fd, -EINVAL, "overlaps" },
+        { { 2 * MIB, MIB, USER + MIB, 0 }, -1, -EBADF, "examined" },
+    };
+    for (unsigned i = 0; i < sizeof additions / sizeof additions[0]; i++) {
+        assert_int_equal(vhost_user_memory_map_add(map, &additions[i].region, additions[i].fd, &other, &reason),
+                         additions[i].error);
+        assert_non_null(strstr(reason, additions[i].reason));
+    }
+    const struct vhost_user_memory_region removals[] = {
+        { 0, MIB, USER, 0 }, { MIB, MIB - 1, USER, 0 }, { MIB, MIB, USER + 1, 0 }, { MIB, 0, USER, 0 }
+    };
+    for (unsigned i = 0; i < sizeof removals / sizeof removals[0]; i++)
+        assert_int_equal(vhost_user_memory_map_remove(map, &removals[i], &other, &reason), -ENOENT);
+    assert_int_equal(vhost_user_memory_map_remove(NULL, &region, &other, &reason), -ENOENT);
+    assert_null(other);
+    /* Where it begins in its file does not matter. */
+    struct vhost_user_memory_region elsewhere = region;
+    elsewhere.mmap_offset_bytes = 4096;
+    other = map;
+    assert_int_equal(vhost_user_memory_map_remove(map, &elsewhere, &other, &reason), 0);
+    assert_null(other);
+    vhost_user_memory_map_unref(map);
+
+    /* As many as there may be, one by one, and no more. */
+    for (unsigned i = 0; i <= VHOST_USER_REGIONS_MAX; i++) {
+        const struct vhost_user_memory_region page = { i * 4096, 4096, USER + i * 4096, i * 4096 % MIB };
+        int error = vhost_user_memory_map_add(i ? other : NULL, &page, fd, &map, &reason);
+        assert_int_equal(error, i < VHOST_USER_REGIONS_MAX ? 0 : -EINVAL);
+        if (error)
+            break;
+        vhost_user_memory_map_unref(i ? other : NULL);
+        other = map;
+    }
+    assert_non_null(strstr(reason, "too many"));
+    vhost_user_memory_map_unref(other);
+    close(fd);
+}
+
+static struct sigaction ours; /* cmocka puts its own handler in its place for each test */
+
+static void touch(struct vhost_user_memory_map *map, const struct vhost_user_memory_region *region)
+{
+    *(volatile uint8_t *)vhost_user_memory_map_user(map, region->user_address, 1) = 1;
+}
+
+/* A region whose file was cut off breaks the maps that hold it, and no other. */
+static void only_maps_with_a_broken_region_are_broken(void **state)
+{
+    int fds[2] = { make_file(MIB), make_file(MIB) };
+    const struct vhost_user_memory_region regions[2] = { { 0, MIB, USER, 0 }, { MIB, MIB, USER + MIB, 0 } };
+    struct vhost_user_memory_map *both = create(regions, fds, 2), *first, *second;
+    const char *reason;
+    sigaction(SIGBUS, &ours, NULL);
+    assert_int_equal(vhost_user_memory_map_remove(both, &regions[1], &first, &reason), 0);
+    assert_int_equal(vhost_user_memory_map_remove(both, &regions[0], &second, &reason), 0);
+    touch(both, &regions[1]);
+    assert_false(vhost_user_memory_map_broken(both));
+    assert_int_equal(ftruncate(fds[1], 0), 0);
+    touch(second, &regions[1]);
+    assert_true(vhost_user_memory_map_broken(second));
+    assert_true(vhost_user_memory_map_broken(both));
+    assert_false(vhost_user_memory_map_broken(first));
+    assert_true(vhost_user_memory_map_broken(second));
+    /* One that is made now takes over what it shares. */
+    struct vhost_user_memory_map *again;
+    int fresh = make_file(MIB);
+    const struct vhost_user_memory_region third = { 2 * MIB, MIB, USER + 2 * MIB, 0 };
+    assert_int_equal(vhost_user_memory_map_add(both, &third, fresh, &again, &reason), 0);
+    assert_true(vhost_user_memory_map_broken(again));
+    vhost_user_memory_map_unref(again);
+    assert_int_equal(vhost_user_memory_map_add(first, &third, fresh, &again, &reason), 0);
+    assert_false(vhost_user_memory_map_broken(again));
+    vhost_user_memory_map_unref(again);
+    vhost_user_memory_map_unref(both);
+    vhost_user_memory_map_unref(first);
+    vhost_user_memory_map_unref(second);
+    close(fresh);
+    close(fds[0]);
+    close(fds[1]);
+}
+
 int main(void)
 {
+    int fd = make_file(4096);
+    const struct vhost_user_memory_region page = { 0, 4096, USER, 0 };
+    vhost_user_memory_map_unref(create(&page, &fd, 1)); /* installs the handler */
+    close(fd);
+    sigaction(SIGBUS, NULL, &ours);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_lead_to_the_right_byte),
         cmocka_unit_test(what_is_not_the_guests_has_no_way_back),
@@ -284,6 +444,9 @@ int main(void)
         cmocka_unit_test(tables_that_cannot_be_are_refused),
         cmocka_unit_test(as_many_regions_as_there_may_be),
         cmocka_unit_test(the_last_reference_unmaps),
+        cmocka_unit_test(regions_come_and_go),
+        cmocka_unit_test(regions_that_cannot_come_or_go),
+        cmocka_unit_test(only_maps_with_a_broken_region_are_broken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
