@@ -14,7 +14,7 @@
 
 uint64_t vblk_config_features(const struct vblk_device *device)
 {
-    uint64_t features = 1ULL << VIRTIO_F_VERSION_1 | 1ULL << VIRTIO_RING_F_EVENT_IDX |
+    uint64_t features = 1ULL << VIRTIO_F_VERSION_1 | 1ULL << VIRTIO_F_RING_PACKED | 1ULL << VIRTIO_RING_F_EVENT_IDX |
                         1ULL << VIRTIO_RING_F_INDIRECT_DESC | 1ULL << VIRTIO_BLK_F_SEG_MAX |
                         1ULL << VIRTIO_BLK_F_BLK_SIZE | 1ULL << VIRTIO_BLK_F_FLUSH | 1ULL << VIRTIO_BLK_F_MQ;
 

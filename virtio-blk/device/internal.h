@@ -73,7 +73,8 @@ struct vblk_queue {
 
     /* What the front end said; main loop's thread. */
     uint32_t size;
-    uint32_t base;
+    uint32_t base;            /* as vblk_virtqueue_config.base; without has_base a ring begins anew */
+    bool has_base;
     struct vhost_user_ring_address address;
     bool has_address;
     bool has_kick;            /* SET_VRING_KICK came: the ring may start */

@@ -2,6 +2,7 @@
  * back what is done, and interrupt once for a batch. */
 #include <errno.h>
 #include <glib.h>
+#include <linux/virtio_config.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -372,7 +373,11 @@ int vblk_queue_create_ring(struct vblk_queue *queue)
         .used_user = queue->address.used_user,
     };
     struct vblk_virtqueue *vq;
-    int error = vblk_virtqueue_create(&config, device->map, &vq);
+    int error;
+
+    if (!queue->has_base && device->features >> VIRTIO_F_RING_PACKED & 1)
+        config.base = VBLK_VIRTQUEUE_BASE_PACKED;
+    error = vblk_virtqueue_create(&config, device->map, &vq);
 
     if (error < 0)
         return error;
@@ -400,7 +405,8 @@ void vblk_queue_destroy_ring(struct vblk_queue *queue)
     if (!queue->vq)
         return;
     pthread_mutex_lock(&device->ring_lock);
-    queue->base = vblk_virtqueue_popped_index(queue->vq);
+    queue->base = vblk_virtqueue_base(queue->vq);
+    queue->has_base = true;
     vblk_virtqueue_destroy(queue->vq);
     queue->vq = NULL;
     g_free(queue->requests);

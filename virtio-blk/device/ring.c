@@ -27,6 +27,12 @@ static bool is_state(const struct vblk_device *device, enum vblk_state state)
     return atomic_load_explicit(&device->state, memory_order_relaxed) == state;
 }
 
+/* Front ends say which format they use before they say anything about rings. */
+static bool is_packed(const struct vblk_device *device)
+{
+    return device->features >> VIRTIO_F_RING_PACKED & 1;
+}
+
 static void close_fd(int *fd)
 {
     if (*fd >= 0)
@@ -67,7 +73,7 @@ static void forget_front_end_co(struct vblk_device *device)
         replace_call_fd_co(queue, -1);
         close_fd(&queue->error_fd);
         queue->size = queue->base = 0;
-        queue->has_address = false;
+        queue->has_base = queue->has_address = false;
         atomic_store_explicit(&queue->enabled, false, memory_order_relaxed);
     }
     vblk_dataplane_settle(device);
@@ -121,7 +127,7 @@ static int set_ring_size(void *opaque, uint16_t index, uint32_t size)
 {
     struct vblk_queue *queue = queue_at(opaque, index);
 
-    if (!queue || size == 0 || size > VBLK_VIRTQUEUE_SIZE_MAX || (size & (size - 1)) != 0)
+    if (!queue || size == 0 || size > VBLK_VIRTQUEUE_SIZE_MAX || (!is_packed(opaque) && (size & (size - 1)) != 0))
         return -EINVAL;
     if (queue->running)
         return -EBUSY;
@@ -149,11 +155,12 @@ static int set_ring_base(void *opaque, uint16_t index, uint32_t base)
 {
     struct vblk_queue *queue = queue_at(opaque, index);
 
-    if (!queue || base > UINT16_MAX)
+    if (!queue || (!is_packed(opaque) && base > UINT16_MAX))
         return -EINVAL;
     if (queue->running)
         return -EBUSY;
     queue->base = base;
+    queue->has_base = true;
     return 0;
 }
 

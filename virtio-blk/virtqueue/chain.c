@@ -78,23 +78,6 @@ static int grow(struct vblk_virtqueue *vq, struct chain *chain)
 
 /* ---- reading a chain ---- */
 
-/* An indirect table may lie at any address, also across memory regions: byte by byte then. */
-static int gather_descriptor(struct vblk_virtqueue *vq, uint64_t address, struct descriptor *descriptor_out)
-{
-    struct iovec pieces[sizeof(struct vring_desc)];
-    uint64_t words[2];
-    uint8_t *to = (uint8_t *)words;
-    int count = vhost_user_memory_map_translate_near(vq->map, &vq->region_hint, address, sizeof words, pieces,
-                                                     sizeof words);
-    if (count < 0)
-        return count;
-    for (int i = 0; i < count; i++)
-        for (size_t j = 0; j < pieces[i].iov_len; j++)
-            *to++ = __atomic_load_n((const uint8_t *)pieces[i].iov_base + j, __ATOMIC_RELAXED);
-    *descriptor_out = descriptor_unpack(words[0], words[1]);
-    return 0;
-}
-
 int vblk_chain_add_buffer(struct vblk_virtqueue *vq, struct chain *chain, const struct descriptor *descriptor)
 {
     bool writable = descriptor->flags & VRING_DESC_F_WRITE;
@@ -136,55 +119,49 @@ int vblk_chain_add_buffer(struct vblk_virtqueue *vq, struct chain *chain, const 
     return 0;
 }
 
-int vblk_chain_add_table(struct vblk_virtqueue *vq, struct chain *chain, const struct descriptor *table)
+int vblk_table_find(struct vblk_virtqueue *vq, struct chain *chain, const struct descriptor *descriptor,
+                    struct table *table_out)
 {
-    if (!vq->indirect || table->flags & VRING_DESC_F_NEXT) {
+    if (!vq->indirect || descriptor->flags & VRING_DESC_F_NEXT) {
         chain->reason = vq->indirect ? "an indirect descriptor has a next one"
                                      : "an indirect descriptor, which was not negotiated";
         return -EPROTO;
     }
-    if (!table->size_bytes || table->size_bytes % sizeof(struct vring_desc)) {
+    if (!descriptor->size_bytes || descriptor->size_bytes % sizeof(struct vring_desc)) {
         chain->reason = "an indirect table's length is no multiple of 16, or 0";
         return -EPROTO;
     }
-    uint32_t count = table->size_bytes / sizeof(struct vring_desc);
-    /* All of it must be there, also what the chain does not use; in one piece and aligned it is read as it
-     * lies. */
+    /* All of it must be there, also what the chain does not use. */
     struct iovec whole[16];
-    int pieces = vhost_user_memory_map_translate_near(vq->map, &vq->region_hint, table->address,
-                                                      table->size_bytes, whole, 16);
-    bool plain = pieces == 1 && (uintptr_t)whole[0].iov_base % sizeof(uint64_t) == 0;
+    int pieces = vhost_user_memory_map_translate_near(vq->map, &vq->region_hint, descriptor->address,
+                                                      descriptor->size_bytes, whole, 16);
     if (pieces < 0 && pieces != -E2BIG) {
         chain->reason = "an indirect table lies outside guest memory";
         return -EPROTO;
     }
-    uint32_t index = 0;
-    for (unsigned seen = 0;; seen++) {
-        struct descriptor descriptor;
-        if (seen == count || seen == VBLK_VIRTQUEUE_CHAIN_MAX) {
-            chain->reason =
-                seen == count ? "an indirect table's chain loops" : "an indirect chain is too long";
-            return -EPROTO;
-        }
-        if (plain) {
-            descriptor = descriptor_read((const struct vring_desc *)whole[0].iov_base + index);
-        } else if (gather_descriptor(vq, table->address + index * sizeof(struct vring_desc), &descriptor) <
-                   0) {
-            chain->reason = "an indirect table lies outside guest memory";
-            return -EPROTO;
-        }
-        if (descriptor.flags & VRING_DESC_F_INDIRECT) {
-            chain->reason = "an indirect table is nested in another";
-            return -EPROTO;
-        }
-        int error = vblk_chain_add_buffer(vq, chain, &descriptor);
-        if (error || !(descriptor.flags & VRING_DESC_F_NEXT))
-            return error;
-        index = descriptor.next;
-        if (index >= count) {
-            chain->reason = "an indirect table's chain leaves the table";
-            return -EPROTO;
-        }
-    }
+    bool plain = pieces == 1 && (uintptr_t)whole[0].iov_base % sizeof(uint64_t) == 0;
+    *table_out = (struct table){ .address = descriptor->address,
+                                 .count = descriptor->size_bytes / sizeof(struct vring_desc),
+                                 .plain = plain ? whole[0].iov_base : NULL };
+    return 0;
 }
 
+/* Byte by byte. */
+int vblk_table_gather(struct vblk_virtqueue *vq, struct chain *chain, uint64_t address,
+                      struct descriptor *descriptor_out)
+{
+    struct iovec pieces[sizeof(struct vring_desc)];
+    uint64_t words[2];
+    uint8_t *to = (uint8_t *)words;
+    int count = vhost_user_memory_map_translate_near(vq->map, &vq->region_hint, address, sizeof words, pieces,
+                                                     sizeof words);
+    if (count < 0) {
+        chain->reason = "an indirect table lies outside guest memory";
+        return -EPROTO;
+    }
+    for (int i = 0; i < count; i++)
+        for (size_t j = 0; j < pieces[i].iov_len; j++)
+            *to++ = __atomic_load_n((const uint8_t *)pieces[i].iov_base + j, __ATOMIC_RELAXED);
+    *descriptor_out = descriptor_unpack(words[0], words[1]);
+    return 0;
+}

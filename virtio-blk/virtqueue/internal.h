@@ -3,6 +3,7 @@
  *
  *     virtqueue.c   the interface: which format, what is out, what was given back
  *     split.c       where a split ring keeps heads, indices and events
+ *     packed.c      the same of a packed ring
  *     chain.c       memory for elements, and the rules that a chain of descriptors must keep
  */
 #ifndef VBLK_VIRTQUEUE_INTERNAL_H
@@ -22,6 +23,7 @@ struct holder {
     struct vblk_element element;
     struct iovec *iov;
     unsigned iov_max;
+    uint16_t entry_count; /* of a packed ring, which the chain takes */
     struct holder *next_free;
     struct iovec iov_inline[VBLK_IOV_INLINE];
 };
@@ -36,22 +38,34 @@ struct split_ring {
     uint16_t event;      /* what avail_event holds */
 };
 
+/* Positions are an index of the ring with the wrap counter in bit 15, as the ring's own event offsets are. */
+struct packed_ring {
+    struct vring_packed_desc *desc;
+    struct vring_packed_desc_event *driver_event, *device_event;
+    uint16_t event;       /* the position in device_event */
+    unsigned entries_out; /* of the ring: what the driver may not have made available again */
+    unsigned entries_put; /* since the last decision about an interrupt; counts only while signalled_valid */
+};
+
 struct vblk_virtqueue {
     /* constant */
     struct vhost_user_memory_map *map;
     uint16_t size;
-    bool event_idx, indirect;
+    bool is_packed, event_idx, indirect;
 
     /* the queue's loop; atomic (relaxed) where the sampler looks on */
-    struct split_ring split;
-    _Atomic uint16_t popped, used;
+    union {
+        struct split_ring split;
+        struct packed_ring packed;
+    };
+    _Atomic uint16_t popped, used; /* split: indices of 16 bits; packed: positions */
     _Atomic bool notifications;
     bool broken;
     bool signalled_valid;
     unsigned region_hint;
     unsigned in_flight, iov_in_flight;
     struct holder *free;
-    bool head_is_out[]; /* by head */
+    bool head_is_out[]; /* by head, or buffer id */
 };
 
 /* What is known of the chain that is being read. */
@@ -67,7 +81,15 @@ struct chain {
 struct descriptor {
     uint64_t address;
     uint32_t size_bytes;
-    uint16_t flags, next;
+    uint16_t flags;
+    uint16_t next; /* split: of the chain; packed: the buffer's id */
+};
+
+/* An indirect table, which lies at any address and may cross memory regions. */
+struct table {
+    uint64_t address;
+    uint32_t count;    /* descriptors */
+    const void *plain; /* it is in one piece and aligned: read as it lies; or NULL */
 };
 
 /* ---- ring memory: one access each, and every write of this folder to it ---- */
@@ -93,6 +115,7 @@ static inline void ring_exchange16(struct vblk_virtqueue *vq, uint16_t *at, uint
     __atomic_exchange_n(at, htole16(value), __ATOMIC_SEQ_CST);
 }
 
+/* As a split ring has it; a packed one has the last two fields the other way round. */
 static inline struct descriptor descriptor_unpack(uint64_t low, uint64_t high)
 {
     high = le64toh(high);
@@ -125,7 +148,20 @@ struct holder *vblk_holder_take(struct vblk_virtqueue *vq);
 void vblk_holder_give(struct vblk_virtqueue *vq, struct holder *holder);
 void vblk_holder_free_all(struct vblk_virtqueue *vq);
 int vblk_chain_add_buffer(struct vblk_virtqueue *vq, struct chain *chain, const struct descriptor *descriptor);
-int vblk_chain_add_table(struct vblk_virtqueue *vq, struct chain *chain, const struct descriptor *table);
+int vblk_table_find(struct vblk_virtqueue *vq, struct chain *chain, const struct descriptor *descriptor,
+                    struct table *table_out);
+int vblk_table_gather(struct vblk_virtqueue *vq, struct chain *chain, uint64_t address,
+                      struct descriptor *descriptor_out);
+
+/* A table's descriptor, fields as descriptor_unpack() has them. */
+static inline int table_read(struct vblk_virtqueue *vq, struct chain *chain, const struct table *table,
+                             uint32_t index, struct descriptor *descriptor_out)
+{
+    if (!table->plain)
+        return vblk_table_gather(vq, chain, table->address + index * sizeof(struct vring_desc), descriptor_out);
+    *descriptor_out = descriptor_read((const struct vring_desc *)table->plain + index);
+    return 0;
+}
 
 /*
  * A format. take() reads the next chain: 1, or 0 if there is none, or -ENOMEM, or -EPROTO with chain->reason. The
@@ -139,5 +175,14 @@ uint16_t vblk_split_peek(const struct vblk_virtqueue *vq);
 bool vblk_split_should_interrupt(struct vblk_virtqueue *vq);
 bool vblk_split_enable_notifications(struct vblk_virtqueue *vq);
 void vblk_split_disable_notifications(struct vblk_virtqueue *vq);
+
+int vblk_packed_init(struct vblk_virtqueue *vq, const struct vblk_virtqueue_config *config);
+int vblk_packed_take(struct vblk_virtqueue *vq, struct chain *chain);
+void vblk_packed_put(struct vblk_virtqueue *vq, const struct vblk_element *element, uint32_t written_bytes);
+bool vblk_packed_pending(const struct vblk_virtqueue *vq);
+uint16_t vblk_packed_peek(const struct vblk_virtqueue *vq);
+bool vblk_packed_should_interrupt(struct vblk_virtqueue *vq);
+bool vblk_packed_enable_notifications(struct vblk_virtqueue *vq);
+void vblk_packed_disable_notifications(struct vblk_virtqueue *vq);
 
 #endif

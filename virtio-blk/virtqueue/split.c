@@ -36,7 +36,7 @@ int vblk_split_init(struct vblk_virtqueue *vq, const struct vblk_virtqueue_confi
     /* The event fields at the rings' ends are there for certain only if they were negotiated. */
     uint64_t tail_bytes = vq->event_idx ? sizeof(uint16_t) : 0;
     uint64_t size = config->size;
-    if (size & (size - 1))
+    if (size & (size - 1) || config->base > UINT16_MAX)
         return -EINVAL;
     void *desc = vhost_user_memory_map_user(vq->map, config->desc_user, size * sizeof(struct vring_desc));
     void *avail = vhost_user_memory_map_user(vq->map, config->avail_user, 4 + size * 2 + tail_bytes);
@@ -56,13 +56,45 @@ int vblk_split_init(struct vblk_virtqueue *vq, const struct vblk_virtqueue_confi
     ring->used_index = ring->used_flags + 1;
     ring->used_ring = (uint32_t *)used + 1;
     ring->avail_event = ring->used_flags + 2 + 4 * config->size;
-    vq->popped = ring->avail_seen = config->base;
+    vq->popped = ring->avail_seen = (uint16_t)config->base;
     vq->used = ring->signalled = ring_read16(ring->used_index);
     ring_write16(vq, ring->used_flags, 0, __ATOMIC_RELAXED);
     return 0;
 }
 
 /* ---- taking ---- */
+
+static int walk_table(struct vblk_virtqueue *vq, struct chain *chain, const struct descriptor *indirect)
+{
+    struct table table;
+    uint32_t index = 0;
+    int error = vblk_table_find(vq, chain, indirect, &table);
+    if (error)
+        return error;
+    for (unsigned seen = 0;; seen++) {
+        struct descriptor descriptor;
+        if (seen == table.count || seen == VBLK_VIRTQUEUE_CHAIN_MAX) {
+            chain->reason =
+                seen == table.count ? "an indirect table's chain loops" : "an indirect chain is too long";
+            return -EPROTO;
+        }
+        error = table_read(vq, chain, &table, index, &descriptor);
+        if (error)
+            return error;
+        if (descriptor.flags & VRING_DESC_F_INDIRECT) {
+            chain->reason = "an indirect table is nested in another";
+            return -EPROTO;
+        }
+        error = vblk_chain_add_buffer(vq, chain, &descriptor);
+        if (error || !(descriptor.flags & VRING_DESC_F_NEXT))
+            return error;
+        index = descriptor.next;
+        if (index >= table.count) {
+            chain->reason = "an indirect table's chain leaves the table";
+            return -EPROTO;
+        }
+    }
+}
 
 static int walk(struct vblk_virtqueue *vq, struct chain *chain, uint16_t head)
 {
@@ -75,7 +107,7 @@ static int walk(struct vblk_virtqueue *vq, struct chain *chain, uint16_t head)
         struct descriptor descriptor = descriptor_read(&vq->split.desc[index]);
         /* After any number of plain descriptors one may refer to a table; it is the last (2.7.5.3.2). */
         if (descriptor.flags & VRING_DESC_F_INDIRECT)
-            return vblk_chain_add_table(vq, chain, &descriptor);
+            return walk_table(vq, chain, &descriptor);
         int error = vblk_chain_add_buffer(vq, chain, &descriptor);
         if (error || !(descriptor.flags & VRING_DESC_F_NEXT))
             return error;

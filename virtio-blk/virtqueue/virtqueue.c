@@ -1,6 +1,7 @@
 #include "virtqueue/virtqueue.h"
 
 #include <assert.h>
+#include <linux/virtio_config.h>
 #include <stdlib.h>
 
 #include "virtqueue/internal.h"
@@ -17,10 +18,11 @@ int vblk_virtqueue_create(const struct vblk_virtqueue_config *config, struct vho
     if (!vq)
         return -ENOMEM;
     vq->size = size;
+    vq->is_packed = config->features & 1ULL << VIRTIO_F_RING_PACKED;
     vq->event_idx = config->features & 1ULL << VIRTIO_RING_F_EVENT_IDX;
     vq->indirect = config->features & 1ULL << VIRTIO_RING_F_INDIRECT_DESC;
     vq->map = map;
-    int error = vblk_split_init(vq, config);
+    int error = vq->is_packed ? vblk_packed_init(vq, config) : vblk_split_init(vq, config);
     if (error) {
         free(vq);
         return error;
@@ -52,7 +54,7 @@ static struct vblk_element *break_queue(struct vblk_virtqueue *vq, const char *r
     return NULL;
 }
 
-/* A chain was taken: from here until it is given back (or discarded) its head is out. */
+/* A chain was taken: from here until it is given back (or discarded) its head, or buffer id, is out. */
 static struct vblk_element *taken(struct vblk_virtqueue *vq, const struct chain *chain)
 {
     struct holder *holder = chain->holder;
@@ -85,7 +87,7 @@ struct vblk_element *vblk_virtqueue_pop(struct vblk_virtqueue *vq, int *error_ou
     *error_out = 0;
     if (vq->broken)
         return break_queue(vq, "the queue was broken before", error_out, reason_out);
-    int result = vblk_split_take(vq, &chain);
+    int result = vq->is_packed ? vblk_packed_take(vq, &chain) : vblk_split_take(vq, &chain);
     /* What was read from memory that is gone are zeros that look like a ring. */
     if (vhost_user_memory_map_broken(vq->map)) {
         result = -EPROTO;
@@ -104,7 +106,10 @@ struct vblk_element *vblk_virtqueue_pop(struct vblk_virtqueue *vq, int *error_ou
 void vblk_virtqueue_push(struct vblk_virtqueue *vq, struct vblk_element *element, uint32_t written_bytes)
 {
     assert(vq->head_is_out[element->head] && written_bytes <= element->in_bytes);
-    vblk_split_put(vq, element, written_bytes);
+    if (vq->is_packed)
+        vblk_packed_put(vq, element, written_bytes);
+    else
+        vblk_split_put(vq, element, written_bytes);
     given_back(vq, element);
 }
 
@@ -117,27 +122,30 @@ void vblk_virtqueue_discard(struct vblk_virtqueue *vq, struct vblk_element *elem
 
 bool vblk_virtqueue_pending(struct vblk_virtqueue *vq)
 {
-    return !vq->broken && vblk_split_pending(vq);
+    return !vq->broken && (vq->is_packed ? vblk_packed_pending(vq) : vblk_split_pending(vq));
 }
 
 /* ---- notification suppression ---- */
 
 bool vblk_virtqueue_should_interrupt(struct vblk_virtqueue *vq)
 {
-    return vblk_split_should_interrupt(vq);
+    return vq->is_packed ? vblk_packed_should_interrupt(vq) : vblk_split_should_interrupt(vq);
 }
 
 bool vblk_virtqueue_enable_notifications(struct vblk_virtqueue *vq)
 {
     atomic_store_explicit(&vq->notifications, true, memory_order_relaxed);
-    return vblk_split_enable_notifications(vq);
+    return vq->is_packed ? vblk_packed_enable_notifications(vq) : vblk_split_enable_notifications(vq);
 }
 
 void vblk_virtqueue_disable_notifications(struct vblk_virtqueue *vq)
 {
     atomic_store_explicit(&vq->notifications, false, memory_order_relaxed);
     /* A kick too many does no harm, so nothing is ordered here. */
-    vblk_split_disable_notifications(vq);
+    if (vq->is_packed)
+        vblk_packed_disable_notifications(vq);
+    else
+        vblk_split_disable_notifications(vq);
 }
 
 bool vblk_virtqueue_notifications_enabled(const struct vblk_virtqueue *vq)
@@ -149,7 +157,7 @@ bool vblk_virtqueue_notifications_enabled(const struct vblk_virtqueue *vq)
 
 uint16_t vblk_virtqueue_peek_avail_index(const struct vblk_virtqueue *vq)
 {
-    return vblk_split_peek(vq);
+    return vq->is_packed ? vblk_packed_peek(vq) : vblk_split_peek(vq);
 }
 
 uint16_t vblk_virtqueue_popped_index(const struct vblk_virtqueue *vq)
@@ -160,4 +168,9 @@ uint16_t vblk_virtqueue_popped_index(const struct vblk_virtqueue *vq)
 uint16_t vblk_virtqueue_used_index(const struct vblk_virtqueue *vq)
 {
     return used_index(vq);
+}
+
+uint32_t vblk_virtqueue_base(const struct vblk_virtqueue *vq)
+{
+    return popped_index(vq) | (vq->is_packed ? (uint32_t)used_index(vq) << 16 : 0);
 }

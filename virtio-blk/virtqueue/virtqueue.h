@@ -1,5 +1,5 @@
 /**
- * The device's side of a split virtqueue. The driver is hostile: every field of the ring is read once into a copy,
+ * The device's side of a virtqueue, split or packed. The driver is hostile: every field of the ring is read once into a copy,
  * checked on the copy, and used from the copy.
  *
  *     while ((element = vblk_virtqueue_pop(vq, &error, &reason)) != NULL) {
@@ -10,7 +10,8 @@
  *
  * Thread:    one at a time: the queue's loop. The functions that take a const queue also from the sampler, while
  *            the queue exists.
- * Source:    VIRTIO 1.2, 2.7 (split virtqueues), 2.7.13.4.1 (indirect), 2.7.7 to 2.7.10 (notification suppression).
+ * Source:    VIRTIO 1.2, 2.7 (split virtqueues), 2.8 (packed virtqueues); vhost-user specification, "Vring state
+ *            description" (base).
  */
 #ifndef VBLK_VIRTQUEUE_H
 #define VBLK_VIRTQUEUE_H
@@ -37,24 +38,29 @@ struct vblk_virtqueue;
 
 /** One descriptor chain. out: readable by the device, in: writable. The driver may split both anywhere. */
 struct vblk_element {
-    uint16_t head;
+    uint16_t head; /**< of a packed ring: the buffer id */
     uint16_t out_count, in_count; /**< iovec entries */
     uint32_t out_bytes, in_bytes;
     struct iovec *out, *in;    /**< valid until push */
     struct vblk_element *next; /**< for the caller while it holds the element */
 };
 
+/** Where a packed ring begins that nobody has used: both positions 0, both wrap counters 1. */
+#define VBLK_VIRTQUEUE_BASE_PACKED UINT32_C(0x80008000)
+
 struct vblk_virtqueue_config {
-    uint16_t size;     /**< a power of two, 1..VBLK_VIRTQUEUE_SIZE_MAX */
-    uint16_t base;     /**< the next available index */
-    uint64_t features; /**< negotiated */
-    uint64_t desc_user, avail_user, used_user;
+    uint16_t size;     /**< 1..VBLK_VIRTQUEUE_SIZE_MAX; split: a power of two */
+    /** Split: the next available index. Packed: the next available position in bits 0 to 14 and its wrap counter in
+     *  15, the next used one in bits 16 to 30 and its wrap counter in 31. */
+    uint32_t base;
+    uint64_t features; /**< negotiated; VIRTIO_F_RING_PACKED chooses the format */
+    uint64_t desc_user, avail_user, used_user; /**< packed: ring, driver's and device's event suppression */
 };
 
 /**
- * Returns:   0, -EINVAL (size, alignment), -EFAULT (ring outside memory), -ENOMEM.
+ * Returns:   0, -EINVAL (size, alignment, base), -EFAULT (ring outside memory), -ENOMEM.
  *            Notifications are on.
- * Ownership: takes a reference of the map. The used index is read from the ring once, as it stands.
+ * Ownership: takes a reference of the map. The used index of a split ring is read from it once, as it stands.
  */
 int vblk_virtqueue_create(const struct vblk_virtqueue_config *config, struct vhost_user_memory_map *map,
                           struct vblk_virtqueue **vq_out);
@@ -67,9 +73,10 @@ bool vblk_virtqueue_pending(struct vblk_virtqueue *vq);
  * Next chain, or NULL: nothing there (error_out 0), or an error.
  *
  * Errors:    -EPROTO  the driver broke the protocol; reason_out (a constant) says how; later pops fail too: a head,
- *                     next or indirect index out of range, a head that is in use, an index jump, a loop, an address
- *                     outside memory, length 0, 4 GiB or more in all, an indirect table nested, of odd length, with
- *                     NEXT or not negotiated, a chain too long, readable after writable, a truncated memory file.
+ *                     buffer id, next or indirect index out of range, a head or id that is in use, an index jump, a
+ *                     loop, a chain that runs into what is not available, more descriptors than the ring has, an
+ *                     address outside memory, length 0, 4 GiB or more in all, an indirect table nested, of odd length,
+ *                     with NEXT or not negotiated, a chain too long, readable after writable, a truncated memory file.
  *            -ENOMEM  memory or VBLK_VIRTQUEUE_IOV_BUDGET is used up; the chain stays in the ring: pop again
  *                     after the next push (with nothing in flight the budget does not count).
  * Memory is never trusted twice. No allocation in the usual case.
@@ -97,13 +104,19 @@ bool vblk_virtqueue_should_interrupt(struct vblk_virtqueue *vq);
 
 /**
  * Ask the driver to kick or not. Turning on returns whether requests came in between (look again).
- * With EVENT_IDX "off" is best effort, as the specification has it.
+ * On a split ring with EVENT_IDX "off" is best effort, as the specification has it.
  */
 bool vblk_virtqueue_enable_notifications(struct vblk_virtqueue *vq);
 void vblk_virtqueue_disable_notifications(struct vblk_virtqueue *vq);
 bool vblk_virtqueue_notifications_enabled(const struct vblk_virtqueue *vq);
 
-/** For samples and GET_VRING_BASE. avail is read from the ring, unchecked. */
+/** For SET_VRING_BASE, as config.base: what a queue that goes on here must be given. */
+uint32_t vblk_virtqueue_base(const struct vblk_virtqueue *vq);
+
+/**
+ * For samples. Split: indices; avail is read from the ring, unchecked. Packed: positions with their wrap counters in
+ * bit 15; a next available descriptor shows as the popped one plus 1.
+ */
 uint16_t vblk_virtqueue_peek_avail_index(const struct vblk_virtqueue *vq);
 uint16_t vblk_virtqueue_popped_index(const struct vblk_virtqueue *vq);
 uint16_t vblk_virtqueue_used_index(const struct vblk_virtqueue *vq);

@@ -1,4 +1,5 @@
 #include "guest.h"
+#include "packed_guest.h"
 
 #include <assert.h>
 #include <linux/virtio_ring.h>
@@ -44,15 +45,25 @@ void guest_restart(struct guest *guest, uint16_t size, uint64_t features, uint16
     guest->size = size;
     for (int i = 0; i < 3; i++)
         memset(guest_at(guest, regions[i].guest_address), 0, regions[i].size_bytes);
-    guest_set_avail_index(guest, base);
-    __atomic_store_n((uint16_t *)guest_at(guest, GUEST_USED) + 1, base, __ATOMIC_RELAXED);
-    struct vblk_virtqueue_config config = { .size = size,
-                                            .base = base,
-                                            .features = features,
-                                            .desc_user = GUEST_DESC + GUEST_USER_OFFSET,
-                                            .avail_user = GUEST_AVAIL + GUEST_USER_OFFSET,
-                                            .used_user = GUEST_USED + GUEST_USER_OFFSET };
+    struct vblk_virtqueue_config config = guest_config(guest, features, base);
+    if (features & GUEST_F_PACKED) {
+        packed_guest_clear(guest, base);
+        config.base |= (uint32_t)base << 16;
+    } else {
+        guest_set_avail_index(guest, base);
+        __atomic_store_n((uint16_t *)guest_at(guest, GUEST_USED) + 1, base, __ATOMIC_RELAXED);
+    }
     must(vblk_virtqueue_create(&config, guest->map, &guest->vq) == 0, "virtqueue");
+}
+
+struct vblk_virtqueue_config guest_config(const struct guest *guest, uint64_t features, uint32_t base)
+{
+    return (struct vblk_virtqueue_config){ .size = guest->size,
+                                           .base = base,
+                                           .features = features,
+                                           .desc_user = GUEST_DESC + GUEST_USER_OFFSET,
+                                           .avail_user = GUEST_AVAIL + GUEST_USER_OFFSET,
+                                           .used_user = GUEST_USED + GUEST_USER_OFFSET };
 }
 
 void guest_deinit(struct guest *guest)

@@ -36,19 +36,22 @@ enum guest_layout {
 #define GUEST_USER_OFFSET UINT64_C(0x7f0000000000) /* user address = guest address + this */
 #define GUEST_F_INDIRECT (UINT64_C(1) << 28)
 #define GUEST_F_EVENT_IDX (UINT64_C(1) << 29)
+#define GUEST_F_PACKED (UINT64_C(1) << 34) /* the driver is then in packed_guest.h */
 
 struct guest {
     int fds[3];
     struct vhost_user_memory_map *map;
     struct vblk_virtqueue *vq;
-    uint16_t size, avail_index;
+    uint16_t size, avail_index; /* packed: the next position, with its wrap counter */
 };
 
-/* Both rings begin at @base. All of memory is 0. */
+/* Both rings begin at @base (packed: both positions). All of memory is 0, or marks nothing available. */
 void guest_init(struct guest *guest, uint16_t size, uint64_t features, uint16_t base);
 /* The same memory, 0 again, and another queue. No element is out. */
 void guest_restart(struct guest *guest, uint16_t size, uint64_t features, uint16_t base);
 void guest_deinit(struct guest *guest);
+/* The queue's configuration, for tests that make another one in the same memory. */
+struct vblk_virtqueue_config guest_config(const struct guest *guest, uint64_t features, uint32_t base);
 
 /* Our address of a guest address (one region). */
 void *guest_at(const struct guest *guest, uint64_t guest_address);

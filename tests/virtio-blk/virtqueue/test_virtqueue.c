@@ -19,53 +19,13 @@
 #include <linux/virtio_ring.h>
 #include <signal.h>
 
+#include "expect.h"
 #include "guest.h"
 
 #define NEXT VRING_DESC_F_NEXT
 #define WRITE VRING_DESC_F_WRITE
 #define INDIRECT VRING_DESC_F_INDIRECT
 #define TABLE (GUEST_DATA + 0x20000)
-
-static struct vblk_element *pop(struct guest *guest)
-{
-    int error = 1;
-    const char *reason = NULL;
-    struct vblk_element *element = vblk_virtqueue_pop(guest->vq, &error, &reason);
-    if (element)
-        assert_int_equal(error, 0);
-    return element;
-}
-
-static struct vblk_element *pop_one(struct guest *guest)
-{
-    struct vblk_element *element = pop(guest);
-    assert_non_null(element);
-    return element;
-}
-
-static void assert_empty(struct guest *guest)
-{
-    int error = 1;
-    const char *reason = NULL;
-    assert_null(vblk_virtqueue_pop(guest->vq, &error, &reason));
-    assert_int_equal(error, 0);
-}
-
-static void assert_broken(struct guest *guest, const char *word)
-{
-    int error = 0;
-    const char *reason = NULL;
-    assert_null(vblk_virtqueue_pop(guest->vq, &error, &reason));
-    assert_int_equal(error, -EPROTO);
-    assert_non_null(reason);
-    if (!strstr(reason, word))
-        fail_msg("\"%s\" does not speak of \"%s\"", reason, word);
-    /* and it stays so */
-    error = 0;
-    assert_null(vblk_virtqueue_pop(guest->vq, &error, &reason));
-    assert_int_equal(error, -EPROTO);
-    assert_false(vblk_virtqueue_pending(guest->vq));
-}
 
 /* ---- legal drivers ---- */
 
