@@ -375,8 +375,8 @@ int vblk_queue_create_ring(struct vblk_queue *queue)
     struct vblk_virtqueue *vq;
     int error;
 
-    if (!queue->has_base && device->features >> VIRTIO_F_RING_PACKED & 1)
-        config.base = VBLK_VIRTQUEUE_BASE_PACKED;
+    if (!queue->has_base)
+        config.base = device->features >> VIRTIO_F_RING_PACKED & 1 ? VBLK_VIRTQUEUE_BASE_PACKED : 0;
     error = vblk_virtqueue_create(&config, device->map, &vq);
 
     if (error < 0)

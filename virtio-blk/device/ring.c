@@ -111,8 +111,12 @@ static int reset_co(void *opaque)
 static int set_features(void *opaque, uint64_t features)
 {
     struct vblk_device *device = opaque;
+    bool was_packed = is_packed(device);
 
     device->features = features;
+    /* Where a ring of one format stopped says nothing about the other. */
+    for (unsigned i = 0; i < device->queue_count && was_packed != is_packed(device); i++)
+        device->queues[i].has_base = false;
     return 0;
 }
 

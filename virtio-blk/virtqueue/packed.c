@@ -223,11 +223,10 @@ void vblk_packed_put(struct vblk_virtqueue *vq, const struct vblk_element *eleme
 
 static void full_fence(void)
 {
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wpragmas"
+#ifdef __SANITIZE_THREAD__
 #pragma GCC diagnostic ignored "-Wtsan"
+#endif
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-#pragma GCC diagnostic pop
 }
 
 bool vblk_packed_should_interrupt(struct vblk_virtqueue *vq)
