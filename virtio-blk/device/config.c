@@ -1,6 +1,7 @@
 /* What the driver can read and negotiate. Source: VIRTIO 1.2, 5.2 (block device). */
 #include <endian.h>
 #include <errno.h>
+#include <glib.h>
 #include <linux/virtio_blk.h>
 #include <linux/virtio_config.h>
 #include <linux/virtio_ring.h>
@@ -20,6 +21,10 @@ uint64_t vblk_config_features(const struct vblk_device *device)
 
     if (device->facts.read_only)
         features |= 1ULL << VIRTIO_BLK_F_RO;
+    else
+        features |= 1ULL << VIRTIO_BLK_F_WRITE_ZEROES;
+    if (device->facts.discard)
+        features |= 1ULL << VIRTIO_BLK_F_DISCARD;
     return features;
 }
 
@@ -31,6 +36,19 @@ int vblk_config_read(const struct vblk_device *device, uint32_t offset, uint32_t
         .blk_size = htole32(device->block_size_bytes),
         .num_queues = htole16(device->queue_count),
     };
+
+    if (device->facts.discard) {
+        uint32_t align_bytes = device->facts.discard_align_bytes;
+
+        config.max_discard_sectors = htole32(VBLK_DISCARD_SECTORS_MAX);
+        config.max_discard_seg = htole32(VBLK_SEGMENTS_MAX);
+        config.discard_sector_alignment = htole32(MAX(align_bytes, device->block_size_bytes) / 512);
+    }
+    if (!device->facts.read_only) {
+        config.max_write_zeroes_sectors = htole32(VBLK_WRITE_ZEROES_SECTORS_MAX);
+        config.max_write_zeroes_seg = htole32(VBLK_SEGMENTS_MAX);
+        config.write_zeroes_may_unmap = device->facts.discard;
+    }
 
     if (offset > VHOST_USER_CONFIG_MAX || size > VHOST_USER_CONFIG_MAX - offset)
         return -EINVAL;

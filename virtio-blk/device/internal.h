@@ -32,8 +32,21 @@ enum vblk_notifications_reason { VBLK_PROCESSING = 0, VBLK_POLLING = 1, VBLK_ATT
 /* Values of vblk_request:slow. */
 enum vblk_stage { VBLK_QUEUED = 0, VBLK_SERIALISING = 1, VBLK_BACKEND = 2, VBLK_COMPLETING = 3 };
 
+/* Of one discard or write-zeroes: how many segments, and the sectors of each. */
+#define VBLK_SEGMENTS_MAX 32
+#define VBLK_DISCARD_SECTORS_MAX (1u << 21)
+/* Less: where the file system cannot do it, zeros are written. */
+#define VBLK_WRITE_ZEROES_SECTORS_MAX (1u << 17)
+
 struct vblk_device;
 struct vblk_queue;
+
+/* A piece of a discard or write-zeroes. Source: VIRTIO 1.2, 5.2.6 (struct virtio_blk_discard_write_zeroes). */
+struct vblk_segment {
+    uint64_t sector;
+    uint32_t sector_count;
+    uint32_t flags;
+};
 
 struct vblk_request {
     struct vblk_queue *queue;
@@ -45,6 +58,8 @@ struct vblk_request {
     uint32_t size_bytes;      /* data, without header and status */
     struct iovec *data;
     int data_count;
+    struct vblk_segment *segments; /* of a discard or write-zeroes: a copy, freed when it has run; NULL: they are no good */
+    unsigned segment_count;
     struct vblk_tracked tracked;
 
     /* Read by the sampler while the request runs: relaxed atomics; id 0 means free. */
@@ -83,6 +98,8 @@ struct vblk_queue {
     bool running;             /* part of a start that is done, until its ring is stopped */
     int kick_fd;
     int error_fd;
+
+    uint64_t features;        /* negotiated when the ring was made; constant while it has requests */
 
     /* The dataplane; main loop's thread, read by the queue's loop after attach. */
     struct rt_loop *home;     /* the IOThread that runs it when started */
@@ -128,6 +145,7 @@ struct vblk_device {
     char serial[VBLK_SERIAL_BYTES];
     unsigned faults;
     uint64_t features;        /* negotiated */
+    _Atomic bool writeback;   /* the driver's choice if it negotiated CONFIG_WCE: a write may be acknowledged before it is stable */
 
     struct rt_loop *main_loop;
     struct rt_loop **loops;
@@ -209,6 +227,17 @@ void vblk_queue_drain_co(struct vblk_queue *queue);     /* waits for in_flight 0
 /* request.c: -EPROTO with a reason when the chain cannot be a request at all. */
 int vblk_request_parse(struct vblk_request *request, const char **reason_out);
 void vblk_request_run(void *opaque); /* a coroutine's function; ends in vblk_queue_complete() */
+/* Take @bytes from the front of an iovec, split anywhere (legal with VERSION_1). They are there: the caller looked. */
+void vblk_request_take(struct iovec **iov, int *iov_count, void *to, size_t bytes);
+/* For whoever carries a request out; coroutine, the queue's loop. */
+void vblk_request_set_stage(struct vblk_request *request, enum vblk_stage stage);
+void vblk_request_track_co(struct vblk_request *request, uint64_t id, uint64_t first, uint64_t end, bool write,
+                           bool serialising); /* widened to the disk's alignment if it serialises */
+int vblk_request_settle_co(struct vblk_request *request, uint64_t id); /* a write ended: stable, if it has to be */
+
+/* range.c: discard and write-zeroes. */
+void vblk_range_parse(struct vblk_request *request, struct iovec *iov, int iov_count, uint32_t size_bytes);
+uint8_t vblk_range_run_co(struct vblk_request *request, uint64_t id); /* the status */
 
 /* memory.c; coroutine of the main loop. A ring that is not in the new memory (NULL: there is none) rests until it is. */
 void vblk_memory_set_co(struct vblk_device *device, struct vhost_user_memory_map *map);

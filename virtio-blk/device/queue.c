@@ -383,6 +383,7 @@ int vblk_queue_create_ring(struct vblk_queue *queue)
         return error;
     pthread_mutex_lock(&device->ring_lock);
     queue->vq = vq;
+    queue->features = device->features;
     queue->requests = g_new0(struct vblk_request, queue->size);
     queue->request_count = queue->size;
     queue->free_requests = NULL;

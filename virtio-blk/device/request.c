@@ -15,8 +15,7 @@ struct header {
     uint64_t sector;
 };
 
-/* Take @bytes from the front of an iovec, split anywhere (legal with VERSION_1). They are there: the caller looked. */
-static void take_front(struct iovec **iov, int *iov_count, void *to, size_t bytes)
+void vblk_request_take(struct iovec **iov, int *iov_count, void *to, size_t bytes)
 {
     while (bytes > 0) {
         struct iovec *first = *iov;
@@ -61,7 +60,7 @@ int vblk_request_parse(struct vblk_request *request, const char **reason_out)
         *reason_out = "no room for the request's status";
         return -EPROTO;
     }
-    take_front(&out, &out_count, &header, sizeof(header));
+    vblk_request_take(&out, &out_count, &header, sizeof(header));
     request->status = take_last_byte(in, &in_count);
     request->header_type = le32toh(header.type);
     request->data = NULL;
@@ -79,6 +78,10 @@ int vblk_request_parse(struct vblk_request *request, const char **reason_out)
         request->data = out;
         request->data_count = out_count;
         request->size_bytes = element->out_bytes - sizeof(header);
+        break;
+    case VIRTIO_BLK_T_DISCARD:
+    case VIRTIO_BLK_T_WRITE_ZEROES:
+        vblk_range_parse(request, out, out_count, element->out_bytes - sizeof(header));
         break;
     default:
         break;
@@ -113,30 +116,29 @@ static bool inside_disk(const struct vblk_request *request)
            request->offset_bytes <= disk_bytes - request->size_bytes;
 }
 
-static void set_stage(struct vblk_request *request, enum vblk_stage stage)
+void vblk_request_set_stage(struct vblk_request *request, enum vblk_stage stage)
 {
     atomic_store_explicit(&request->stage, stage, memory_order_relaxed);
 }
 
-static void track_co(struct vblk_request *request, uint64_t id, bool write)
+void vblk_request_track_co(struct vblk_request *request, uint64_t id, uint64_t first, uint64_t end, bool write,
+                           bool serialising)
 {
     struct vblk_queue *queue = request->queue;
     struct vblk_device *device = queue->device;
-    uint64_t first = request->offset_bytes, last = first + request->size_bytes;
-    bool rmw = write && vblk_disk_write_needs_rmw(device->disk, first, request->size_bytes);
 
-    if (rmw) {
+    if (serialising) {
         uint64_t mask = device->facts.align_bytes - 1;
 
         first &= ~mask;
-        last = (last + mask) & ~mask;
+        end = (end + mask) & ~mask;
     }
     request->tracked = (struct vblk_tracked){ .request_id = id,
                                               .offset_bytes = first,
-                                              .size_bytes = last - first,
+                                              .size_bytes = end - first,
                                               .write = write,
-                                              .serialising = rmw };
-    set_stage(request, VBLK_SERIALISING);
+                                              .serialising = serialising };
+    vblk_request_set_stage(request, VBLK_SERIALISING);
     vblk_tracked_begin_co(&device->tracked, queue->index, &request->tracked);
 }
 
@@ -144,17 +146,19 @@ static int transfer_co(struct vblk_request *request, uint64_t id, bool write)
 {
     struct vblk_queue *queue = request->queue;
     struct vblk_device *device = queue->device;
+    uint64_t first = request->offset_bytes;
     int result;
 
-    track_co(request, id, write);
-    set_stage(request, VBLK_BACKEND);
+    vblk_request_track_co(request, id, first, first + request->size_bytes, write,
+                          write && vblk_disk_write_needs_rmw(device->disk, first, request->size_bytes));
+    vblk_request_set_stage(request, VBLK_BACKEND);
     lttng_ust_tracepoint(vblk_request, submit, id);
     if (write)
         result = vblk_disk_write_co(queue->disk, request->offset_bytes, request->data, request->data_count);
     else
         result = vblk_disk_read_co(queue->disk, request->offset_bytes, request->data, request->data_count);
     lttng_ust_tracepoint(vblk_request, complete, id, result);
-    set_stage(request, VBLK_COMPLETING);
+    vblk_request_set_stage(request, VBLK_COMPLETING);
     /* A write that failed half-way changed the disk as well. */
     vblk_tracked_end_co(&device->tracked, queue->index, &request->tracked, write);
     return result;
@@ -169,12 +173,25 @@ static int flush_co(struct vblk_request *request, uint64_t id)
 {
     int result;
 
-    set_stage(request, VBLK_BACKEND);
+    vblk_request_set_stage(request, VBLK_BACKEND);
     lttng_ust_tracepoint(vblk_request, submit, id);
     result = vblk_tracked_flush_co(&request->queue->device->tracked, disk_flush_co, request->queue->disk);
     lttng_ust_tracepoint(vblk_request, complete, id, result);
-    set_stage(request, VBLK_COMPLETING);
+    vblk_request_set_stage(request, VBLK_COMPLETING);
     return result;
+}
+
+/* Source: VIRTIO 1.2, 5.2.6.2: without a cache that the driver knows of, what is acknowledged is stable. */
+static bool is_writeback(const struct vblk_queue *queue)
+{
+    if (queue->features >> VIRTIO_BLK_F_CONFIG_WCE & 1)
+        return atomic_load_explicit(&queue->device->writeback, memory_order_relaxed);
+    return queue->features >> VIRTIO_BLK_F_FLUSH & 1;
+}
+
+int vblk_request_settle_co(struct vblk_request *request, uint64_t id)
+{
+    return is_writeback(request->queue) ? 0 : flush_co(request, id);
 }
 
 /* The serial, cut or padded to what the driver gave room for (20 bytes). Returns the bytes written. */
@@ -221,7 +238,8 @@ void vblk_request_run(void *opaque)
         break;
     case VIRTIO_BLK_T_OUT:
         if (device->facts.read_only || is_misplaced(request) || !inside_disk(request) ||
-            (request->size_bytes > 0 && transfer_co(request, id, true) < 0))
+            (request->size_bytes > 0 &&
+             (transfer_co(request, id, true) < 0 || vblk_request_settle_co(request, id) < 0)))
             status = VIRTIO_BLK_S_IOERR;
         break;
     case VIRTIO_BLK_T_FLUSH:
@@ -230,6 +248,10 @@ void vblk_request_run(void *opaque)
         break;
     case VIRTIO_BLK_T_GET_ID:
         written_bytes = get_id(request);
+        break;
+    case VIRTIO_BLK_T_DISCARD:
+    case VIRTIO_BLK_T_WRITE_ZEROES:
+        status = vblk_range_run_co(request, id);
         break;
     default:
         status = VIRTIO_BLK_S_UNSUPP;

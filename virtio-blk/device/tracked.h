@@ -1,7 +1,7 @@
 /**
  * Tracked requests: overlapping serialising requests wait for each other, flushes keep their order.
  *
- * A request is serialising when the disk must read, modify and write for it. It waits for every overlapping request,
+ * A request is serialising when the disk must read, modify and write for it, and a discard or write-zeroes is. It waits for every overlapping request,
  * and later overlapping ones wait for it. How the lists are locked is a policy (request_lock.h); what follows from it
  * is the same under each.
  *

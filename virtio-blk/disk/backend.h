@@ -5,6 +5,8 @@
 #ifndef VBLK_DISK_BACKEND_H
 #define VBLK_DISK_BACKEND_H
 
+#include <sys/stat.h>
+
 #include "disk/disk.h"
 
 struct vblk_disk_ops {
@@ -14,12 +16,17 @@ struct vblk_disk_ops {
     int (*read_co)(struct vblk_disk_loop *context, uint64_t offset_bytes, const struct iovec *iov, int iov_count);
     int (*write_co)(struct vblk_disk_loop *context, uint64_t offset_bytes, const struct iovec *iov, int iov_count);
     int (*flush_co)(struct vblk_disk_loop *context);
+    /* Ranges are multiples of range_align_bytes. NULL, or -EOPNOTSUPP: nothing happened, do without (zeros are then
+     * written). What succeeds is done. */
+    int (*discard_co)(struct vblk_disk_loop *context, uint64_t offset_bytes, uint64_t size_bytes);
+    int (*write_zeroes_co)(struct vblk_disk_loop *context, uint64_t offset_bytes, uint64_t size_bytes, bool may_unmap);
 };
 
 /** First member of every kind's own structure. */
 struct vblk_disk {
     const struct vblk_disk_ops *ops;
     struct vblk_disk_facts facts;
+    uint32_t range_align_bytes; /* of discard and write_zeroes, a power of two; 0: any */
 };
 
 struct vblk_disk_loop {
@@ -37,6 +44,9 @@ int vblk_disk_file_open(const char *path, const struct vblk_disk_options *option
  * Ownership: on success @inner belongs to the new disk; on failure (a rule that cannot be read) it stays the caller's.
  */
 int vblk_disk_inject_open(struct vblk_disk *inner, const char *rules, struct vblk_disk **disk_out, char **message_out);
+
+/** Fill in what a writable file or block device that is open does with discards. */
+void vblk_disk_file_find_discard(int fd, const struct stat *st, struct vblk_disk *disk);
 
 /**
  * Lock an open image as QEMU locks its own, so that QEMU and vblkd exclude each other.

@@ -163,6 +163,69 @@ int vblk_disk_write_co(struct vblk_disk_loop *context, uint64_t offset_bytes, co
     return result;
 }
 
+/* The part of a range that the backend takes for a discard or zeros; empty: @first_out is the range's end. */
+static void aligned_part(const struct vblk_disk *disk, uint64_t first, uint64_t end, uint64_t *first_out,
+                         uint64_t *end_out)
+{
+    uint64_t mask = MAX(disk->range_align_bytes, 1) - 1;
+
+    *first_out = (first + mask) & ~mask;
+    *end_out = end & ~mask;
+    if (*first_out >= *end_out)
+        *first_out = *end_out = end;
+}
+
+int vblk_disk_discard_co(struct vblk_disk_loop *context, uint64_t offset_bytes, uint64_t size_bytes)
+{
+    const struct vblk_disk *disk = context->disk;
+    uint64_t first, end;
+    int result;
+
+    aligned_part(disk, offset_bytes, offset_bytes + size_bytes, &first, &end);
+    if (first == end || !disk->ops->discard_co)
+        return 0;
+    result = disk->ops->discard_co(context, first, end - first);
+    return result == -EOPNOTSUPP ? 0 : result;
+}
+
+static int write_zeros_co(struct vblk_disk_loop *context, uint64_t first, uint64_t end)
+{
+    static _Alignas(4096) char zeros[64 * 1024]; /* never written */
+    struct iovec iov[16];
+    int result = 0;
+
+    for (unsigned i = 0; i < G_N_ELEMENTS(iov); i++)
+        iov[i] = (struct iovec){ .iov_base = zeros, .iov_len = sizeof(zeros) };
+    while (first < end && result == 0) {
+        uint64_t bytes = MIN(end - first, sizeof(zeros) * G_N_ELEMENTS(iov));
+        unsigned count = bytes / sizeof(zeros);
+
+        if (bytes % sizeof(zeros) != 0)
+            iov[count++].iov_len = bytes % sizeof(zeros);
+        result = vblk_disk_write_co(context, first, iov, count);
+        first += bytes;
+    }
+    return result;
+}
+
+int vblk_disk_write_zeroes_co(struct vblk_disk_loop *context, uint64_t offset_bytes, uint64_t size_bytes, bool may_unmap)
+{
+    const struct vblk_disk *disk = context->disk;
+    uint64_t last = offset_bytes + size_bytes, first, end;
+    int result = -EOPNOTSUPP;
+
+    aligned_part(disk, offset_bytes, last, &first, &end);
+    if (first < end && disk->ops->write_zeroes_co)
+        result = disk->ops->write_zeroes_co(context, first, end - first, may_unmap);
+    if (result == -EOPNOTSUPP)
+        return write_zeros_co(context, offset_bytes, last);
+    if (result == 0)
+        result = write_zeros_co(context, offset_bytes, first);
+    if (result == 0)
+        result = write_zeros_co(context, end, last);
+    return result;
+}
+
 int vblk_disk_flush_co(struct vblk_disk_loop *context)
 {
     return context->disk->ops->flush_co(context);

@@ -30,6 +30,8 @@ struct vblk_disk_facts {
     uint32_t align_bytes; /**< offsets, lengths and memory must be multiples (direct I/O); 1 otherwise */
     const char *backend;  /**< "null", "file" */
     bool read_only;
+    bool discard;         /**< vblk_disk_discard_co() gives room back */
+    uint32_t discard_align_bytes; /**< what it gives back best; a multiple of 512, or 0: unknown */
 };
 
 /**
@@ -59,7 +61,18 @@ int vblk_disk_write_co(struct vblk_disk_loop *context, uint64_t offset_bytes, co
  * The caller then keeps overlapping requests out while it runs.
  */
 bool vblk_disk_write_needs_rmw(const struct vblk_disk *disk, uint64_t offset_bytes, uint64_t size_bytes);
-/** What was acknowledged before is on stable storage after. */
+/**
+ * Let go of what a range holds; what it reads as afterwards is undefined. Also 0 when nothing could be given back: part of a
+ * block, or a disk that cannot. The caller keeps overlapping requests out, blocks of facts.align_bytes that are touched
+ * in part included, here and below.
+ */
+int vblk_disk_discard_co(struct vblk_disk_loop *context, uint64_t offset_bytes, uint64_t size_bytes);
+/** The range reads as zeros afterwards, always; its room may be given back if @may_unmap. */
+int vblk_disk_write_zeroes_co(struct vblk_disk_loop *context, uint64_t offset_bytes, uint64_t size_bytes, bool may_unmap);
+/**
+ * What was acknowledged before is on stable storage after. After a failure it may never be known again what is: then every
+ * later flush fails, too.
+ */
 int vblk_disk_flush_co(struct vblk_disk_loop *context);
 
 #endif

@@ -24,6 +24,10 @@ struct file_disk {
     struct vblk_disk disk;
     int fd;
     char *path;
+    bool direct;
+    /* What the file system turned out not to do, for all loops; a loop that has not seen it yet asks once more. */
+    _Atomic bool no_punch_hole, no_zero_range;
+    _Atomic int sync_error; /* negative errno once data in the page cache may have been lost */
 };
 
 struct file_loop {
@@ -209,17 +213,69 @@ static int file_write_co(struct vblk_disk_loop *context, uint64_t offset_bytes, 
     return file_transfer_co((struct file_loop *)context, true, offset_bytes, iov, iov_count);
 }
 
+/* After a failed sync the kernel may take for clean what it could not write: the next sync would succeed and the data be gone.
+ * Which data cannot be known, so no later flush may succeed. Direct I/O leaves nothing there. */
 static int file_flush_co(struct vblk_disk_loop *context)
 {
     struct file_loop *loop = (struct file_loop *)context;
-    int result;
+    struct file_disk *file = (struct file_disk *)context->disk;
+    int result = atomic_load_explicit(&file->sync_error, memory_order_relaxed);
 
+    if (result < 0)
+        return result;
     do {
         struct io_uring_sqe *sqe = file_sqe_co(loop);
 
         io_uring_prep_fsync(sqe, loop->fd, IORING_FSYNC_DATASYNC);
         result = file_wait_co(loop, sqe);
     } while (result == -EINTR || result == -EAGAIN);
+    if (result < 0 && !file->direct)
+        atomic_store_explicit(&file->sync_error, result, memory_order_relaxed);
+    return result;
+}
+
+/* ---- ranges: fallocate, which block devices understand, too ---- */
+
+/* @unsupported: that this was found out. -EINVAL: a kernel or a device that does not know the mode; the range is right. */
+static int file_fallocate_co(struct file_loop *loop, int mode, uint64_t offset_bytes, uint64_t size_bytes,
+                             _Atomic bool *unsupported)
+{
+    int result;
+
+    if (atomic_load_explicit(unsupported, memory_order_relaxed))
+        return -EOPNOTSUPP;
+    do {
+        struct io_uring_sqe *sqe = file_sqe_co(loop);
+
+        io_uring_prep_fallocate(sqe, loop->fd, mode | FALLOC_FL_KEEP_SIZE, offset_bytes, size_bytes);
+        result = file_wait_co(loop, sqe);
+    } while (result == -EINTR || result == -EAGAIN);
+    if (result == -EOPNOTSUPP || result == -EINVAL || result == -ENOSYS || result == -ENODEV) {
+        atomic_store_explicit(unsupported, true, memory_order_relaxed);
+        result = -EOPNOTSUPP;
+    }
+    return result;
+}
+
+static int file_discard_co(struct vblk_disk_loop *context, uint64_t offset_bytes, uint64_t size_bytes)
+{
+    struct file_disk *file = (struct file_disk *)context->disk;
+
+    return file_fallocate_co((struct file_loop *)context, FALLOC_FL_PUNCH_HOLE, offset_bytes, size_bytes,
+                             &file->no_punch_hole);
+}
+
+/* A hole reads as zeros, in files and (the kernel promises it for this mode) in block devices. */
+static int file_write_zeroes_co(struct vblk_disk_loop *context, uint64_t offset_bytes, uint64_t size_bytes, bool may_unmap)
+{
+    struct file_disk *file = (struct file_disk *)context->disk;
+    int result = -EOPNOTSUPP;
+
+    if (may_unmap)
+        result = file_discard_co(context, offset_bytes, size_bytes);
+    if (result == -EOPNOTSUPP)
+        result = file_fallocate_co((struct file_loop *)context, FALLOC_FL_ZERO_RANGE, offset_bytes, size_bytes,
+                                   &file->no_zero_range);
     return result;
 }
 
@@ -305,6 +361,8 @@ static const struct vblk_disk_ops file_ops = {
     .read_co = file_read_co,
     .write_co = file_write_co,
     .flush_co = file_flush_co,
+    .discard_co = file_discard_co,
+    .write_zeroes_co = file_write_zeroes_co,
 };
 
 static int file_size(int fd, const struct stat *st, uint64_t *size_out)
@@ -426,10 +484,13 @@ int vblk_disk_file_open(const char *path, const struct vblk_disk_options *option
     file = g_new0(struct file_disk, 1);
     file->fd = fd;
     file->path = g_strdup(path);
+    file->direct = direct;
     file->disk.ops = &file_ops;
     file->disk.facts = (struct vblk_disk_facts){
         .size_bytes = size_bytes, .align_bytes = align, .backend = "file", .read_only = options->read_only
     };
+    if (!options->read_only)
+        vblk_disk_file_find_discard(fd, &st, &file->disk);
     *disk_out = &file->disk;
     return 0;
 

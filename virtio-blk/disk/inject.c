@@ -230,6 +230,29 @@ static int inject_flush_co(struct vblk_disk_loop *context)
     return end_co(loop, &verdict, result);
 }
 
+static int inject_discard_co(struct vblk_disk_loop *context, uint64_t offset_bytes, uint64_t size_bytes)
+{
+    struct inject_loop *loop = (struct inject_loop *)context;
+    struct verdict verdict = begin_co(loop, VBLK_INJECT_DISCARD, offset_bytes, size_bytes);
+    int result = verdict.error;
+
+    if (result == 0)
+        result = vblk_disk_discard_co(loop->inner, offset_bytes, size_bytes);
+    return end_co(loop, &verdict, result);
+}
+
+static int inject_write_zeroes_co(struct vblk_disk_loop *context, uint64_t offset_bytes, uint64_t size_bytes,
+                                  bool may_unmap)
+{
+    struct inject_loop *loop = (struct inject_loop *)context;
+    struct verdict verdict = begin_co(loop, VBLK_INJECT_WRITE_ZEROES, offset_bytes, size_bytes);
+    int result = verdict.error;
+
+    if (result == 0)
+        result = vblk_disk_write_zeroes_co(loop->inner, offset_bytes, size_bytes, may_unmap);
+    return end_co(loop, &verdict, result);
+}
+
 /* ---- life ---- */
 
 static int inject_attach_loop(struct vblk_disk *disk, struct rt_loop *rt_loop, struct vblk_disk_loop **context_out)
@@ -280,6 +303,8 @@ static const struct vblk_disk_ops inject_ops = {
     .read_co = inject_read_co,
     .write_co = inject_write_co,
     .flush_co = inject_flush_co,
+    .discard_co = inject_discard_co,
+    .write_zeroes_co = inject_write_zeroes_co,
 };
 
 int vblk_disk_inject_open(struct vblk_disk *inner, const char *rules, struct vblk_disk **disk_out, char **message_out)
@@ -296,6 +321,7 @@ int vblk_disk_inject_open(struct vblk_disk *inner, const char *rules, struct vbl
     }
     inject->disk.ops = &inject_ops;
     inject->disk.facts = inner->facts;
+    inject->disk.range_align_bytes = 0; /* the inner one splits, so that one request is one here */
     inject->inner = inner;
     *disk_out = &inject->disk;
     return 0;

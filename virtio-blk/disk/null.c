@@ -32,6 +32,18 @@ static int null_transfer(struct vblk_disk_loop *context, uint64_t offset_bytes, 
     return 0;
 }
 
+static int null_discard(struct vblk_disk_loop *context, uint64_t offset_bytes, uint64_t size_bytes)
+{
+    (void)context, (void)offset_bytes, (void)size_bytes;
+    return 0;
+}
+
+static int null_write_zeroes(struct vblk_disk_loop *context, uint64_t offset_bytes, uint64_t size_bytes, bool may_unmap)
+{
+    (void)may_unmap;
+    return null_discard(context, offset_bytes, size_bytes);
+}
+
 static int null_flush(struct vblk_disk_loop *context)
 {
     (void)context;
@@ -45,6 +57,8 @@ static const struct vblk_disk_ops null_ops = {
     .read_co = null_transfer,
     .write_co = null_transfer,
     .flush_co = null_flush,
+    .discard_co = null_discard,
+    .write_zeroes_co = null_write_zeroes,
 };
 
 int vblk_disk_null_open(const char *size_text, const struct vblk_disk_options *options, struct vblk_disk **disk_out,
@@ -60,7 +74,8 @@ int vblk_disk_null_open(const char *size_text, const struct vblk_disk_options *o
     disk = g_new0(struct vblk_disk, 1);
     disk->ops = &null_ops;
     disk->facts = (struct vblk_disk_facts){
-        .size_bytes = size_bytes, .align_bytes = 1, .backend = "null", .read_only = options->read_only
+        .size_bytes = size_bytes, .align_bytes = 1, .backend = "null", .read_only = options->read_only,
+        .discard = !options->read_only
     };
     *disk_out = disk;
     return 0;

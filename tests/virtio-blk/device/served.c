@@ -221,16 +221,23 @@ bool served_is_failed(struct vblk_device *device)
     return state_of(device) == VBLK_FAILED;
 }
 
+static bool carries_data_out(uint32_t type)
+{
+    return type == VIRTIO_BLK_T_OUT || type == VIRTIO_BLK_T_DISCARD || type == VIRTIO_BLK_T_WRITE_ZEROES;
+}
+
 uint16_t served_submit(struct front_end *fe, unsigned queue_index, uint32_t type, uint64_t sector, const void *data,
                        uint32_t bytes)
 {
     struct fe_queue *queue = fe_queue(fe, queue_index);
     uint16_t slot = fe_queue_take(queue);
 
+    bool to_device = carries_data_out(type);
+
     assert_int_not_equal(slot, FE_NO_SLOT);
-    if (type == VIRTIO_BLK_T_OUT && data)
+    if (to_device && data)
         memcpy(queue->slots[slot].data, data, bytes);
-    fe_queue_prepare(queue, slot, type, sector, bytes, type == VIRTIO_BLK_T_OUT ? FE_TO_DEVICE : FE_FROM_DEVICE);
+    fe_queue_prepare(queue, slot, type, sector, bytes, to_device ? FE_TO_DEVICE : FE_FROM_DEVICE);
     fe_queue_submit(queue, slot);
     return slot;
 }
@@ -266,7 +273,7 @@ uint8_t served_request(struct front_end *fe, unsigned queue_index, uint32_t type
     served_submit(fe, queue_index, type, sector, data, bytes);
     slot = served_reap(fe, queue_index);
     status = *queue->slots[slot].status;
-    if (type != VIRTIO_BLK_T_OUT && data)
+    if (!carries_data_out(type) && data)
         memcpy(data, queue->slots[slot].data, bytes);
     fe_queue_give(queue, slot);
     return status;

@@ -17,7 +17,7 @@
 #include "device/internal.h"
 
 static struct vblk_device device = {
-    .facts = { .size_bytes = UINT64_C(0x123456789abcde) * 512 }, .block_size_bytes = 4096, .queue_count = 0x40
+    .facts = { .size_bytes = UINT64_C(0x123456789abcde) * 512, .discard = true, .discard_align_bytes = 1024 }, .block_size_bytes = 4096, .queue_count = 0x40
 };
 
 static void expected_bytes(uint8_t bytes[VHOST_USER_CONFIG_MAX])
@@ -29,6 +29,12 @@ static void expected_bytes(uint8_t bytes[VHOST_USER_CONFIG_MAX])
     bytes[12] = 126;    /* seg_max */
     bytes[21] = 0x10;   /* blk_size 0x1000 */
     bytes[34] = 0x40;   /* num_queues */
+    bytes[38] = 0x20;   /* max_discard_sectors 0x200000: 1 GiB */
+    bytes[40] = 32;     /* max_discard_seg */
+    bytes[44] = 8;      /* discard_sector_alignment: the block size, which is larger than the disk's */
+    bytes[50] = 2;      /* max_write_zeroes_sectors 0x20000: 64 MiB */
+    bytes[52] = 32;     /* max_write_zeroes_seg */
+    bytes[56] = 1;      /* write_zeroes_may_unmap */
 }
 
 static void test_every_piece(void **state)
@@ -69,7 +75,27 @@ static void test_read_only_is_offered_when_it_is(void **state)
     assert_true(features >> VIRTIO_F_VERSION_1 & 1);
     assert_true(features >> VIRTIO_BLK_F_FLUSH & 1);
     assert_true(features >> VIRTIO_RING_F_EVENT_IDX & 1);
-    assert_int_equal(vblk_config_features(&read_only), features | 1u << VIRTIO_BLK_F_RO);
+    assert_true(features >> VIRTIO_BLK_F_DISCARD & 1);
+    assert_true(features >> VIRTIO_BLK_F_WRITE_ZEROES & 1);
+    assert_int_equal(vblk_config_features(&read_only),
+                     (features | UINT64_C(1) << VIRTIO_BLK_F_RO) &
+                         ~(UINT64_C(1) << VIRTIO_BLK_F_DISCARD | UINT64_C(1) << VIRTIO_BLK_F_WRITE_ZEROES));
+}
+
+/* Where discards give nothing back zeros can be written all the same. */
+static void test_a_disk_that_cannot_discard(void **state)
+{
+    struct vblk_device plain = { .facts = { .size_bytes = 1 << 20 }, .block_size_bytes = 512 };
+    struct virtio_blk_config config;
+
+    (void)state;
+    assert_false(vblk_config_features(&plain) >> VIRTIO_BLK_F_DISCARD & 1);
+    assert_true(vblk_config_features(&plain) >> VIRTIO_BLK_F_WRITE_ZEROES & 1);
+    assert_int_equal(vblk_config_read(&plain, 0, sizeof(config), (uint8_t *)&config), 0);
+    assert_int_equal(config.max_discard_sectors, 0);
+    assert_int_equal(config.max_discard_seg, 0);
+    assert_int_equal(config.write_zeroes_may_unmap, 0);
+    assert_int_not_equal(config.max_write_zeroes_sectors, 0);
 }
 
 int main(void)
@@ -78,6 +104,7 @@ int main(void)
         cmocka_unit_test(test_every_piece),
         cmocka_unit_test(test_beyond_the_end),
         cmocka_unit_test(test_read_only_is_offered_when_it_is),
+        cmocka_unit_test(test_a_disk_that_cannot_discard),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,8 +34,8 @@ void disk_loop_close(struct disk_loop *dl)
 
 struct call {
     struct disk_loop *dl;
-    enum { READ, WRITE, FLUSH } kind;
-    uint64_t offset;
+    enum { READ, WRITE, FLUSH, DISCARD, WRITE_ZEROES, WRITE_ZEROES_UNMAP } kind;
+    uint64_t offset, size;
     const struct iovec *iov;
     int count, result;
     bool done;
@@ -49,6 +49,11 @@ static void run(void *opaque)
         call->result = vblk_disk_read_co(call->dl->context, call->offset, call->iov, call->count);
     else if (call->kind == WRITE)
         call->result = vblk_disk_write_co(call->dl->context, call->offset, call->iov, call->count);
+    else if (call->kind == DISCARD)
+        call->result = vblk_disk_discard_co(call->dl->context, call->offset, call->size);
+    else if (call->kind == WRITE_ZEROES || call->kind == WRITE_ZEROES_UNMAP)
+        call->result = vblk_disk_write_zeroes_co(call->dl->context, call->offset, call->size,
+                                                 call->kind == WRITE_ZEROES_UNMAP);
     else
         call->result = vblk_disk_flush_co(call->dl->context);
     call->done = true;
@@ -84,6 +89,17 @@ int disk_loop_write(struct disk_loop *dl, uint64_t offset, const struct iovec *i
 int disk_loop_flush(struct disk_loop *dl)
 {
     return finish((struct call){ .dl = dl, .kind = FLUSH });
+}
+
+int disk_loop_discard(struct disk_loop *dl, uint64_t offset, uint64_t size)
+{
+    return finish((struct call){ .dl = dl, .kind = DISCARD, .offset = offset, .size = size });
+}
+
+int disk_loop_write_zeroes(struct disk_loop *dl, uint64_t offset, uint64_t size, bool may_unmap)
+{
+    return finish((struct call){
+        .dl = dl, .kind = may_unmap ? WRITE_ZEROES_UNMAP : WRITE_ZEROES, .offset = offset, .size = size });
 }
 
 uint8_t disk_byte(uint64_t offset)

@@ -25,6 +25,8 @@ void disk_loop_close(struct disk_loop *dl);
 int disk_loop_read(struct disk_loop *dl, uint64_t offset, const struct iovec *iov, int count);
 int disk_loop_write(struct disk_loop *dl, uint64_t offset, const struct iovec *iov, int count);
 int disk_loop_flush(struct disk_loop *dl);
+int disk_loop_discard(struct disk_loop *dl, uint64_t offset, uint64_t size);
+int disk_loop_write_zeroes(struct disk_loop *dl, uint64_t offset, uint64_t size, bool may_unmap);
 
 /* Begin fn(opaque) in a coroutine; pass until *done. */
 void disk_loop_wait(struct disk_loop *dl, const bool *done);
