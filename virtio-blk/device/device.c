@@ -66,6 +66,7 @@ int vblk_device_create(const struct vblk_device_options *options, struct vblk_de
     device->disk_loops = g_new0(struct vblk_disk_loop *, options->loop_count);
     atomic_init(&device->connection_fd, -1);
     atomic_init(&device->writeback, true);
+    device->dirty_log_fd = -1;
     if (!serial) {
         /* The end of the name tells more than its beginning: names are paths. */
         size_t length = strlen(name);

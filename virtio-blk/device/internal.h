@@ -16,6 +16,7 @@
 #include "rt/lock.h"
 #include "rt/loop.h"
 #include "rt/process.h"
+#include "vhost_user/dirty_log.h"
 #include "vhost_user/memory_map.h"
 #include "vhost_user/session.h"
 #include "virtqueue/virtqueue.h"
@@ -123,6 +124,8 @@ struct vblk_queue {
     bool unfinished;          /* a full batch was taken: notifications are off, the bottom half goes on */
     struct rt_bh *bh;         /* interrupts of requests that end outside queue_process(), and more work */
     struct rt_timer *retry_timer; /* no coroutine could be had, or the ring is polled */
+    struct vhost_user_dirty_log *dirty_log; /* NULL: what is written to memory need not be marked */
+    int dirty_log_fd;         /* to be written after marks; -1: none */
     struct vblk_request *requests, *free_requests;
     unsigned request_count;
     struct vblk_request *deferred, **deferred_last; /* popped, but no coroutine could be had */
@@ -157,6 +160,8 @@ struct vblk_device {
     void *opaque;
     struct vhost_user_memory_map *map;
     _Atomic int connection_fd; /* -1: no front end */
+    struct vhost_user_dirty_log *dirty_log; /* NULL: the front end gave none */
+    int dirty_log_fd;
 
     _Atomic uint8_t state;    /* enum vblk_state, for traces */
     /* The flag that drain callbacks look at: true only while notifiers belong to the queues' loops. */
@@ -223,6 +228,16 @@ void vblk_queue_break(struct vblk_queue *queue, int error, const char *reason);
 bool vblk_queue_write_event(struct vblk_queue *queue, int fd);
 void vblk_queue_interrupt(struct vblk_queue *queue);    /* what is pending, now */
 void vblk_queue_drain_co(struct vblk_queue *queue);     /* waits for in_flight 0, in the queue's loop */
+
+/* dirty.c: the dirty log of a front end that migrates the guest. Those with _co in coroutines of the main loop. */
+void vblk_dirty_apply_co(struct vblk_device *device);     /* what was said about it holds for every ring from now on */
+void vblk_dirty_apply_ring_co(struct vblk_queue *queue);  /* for this one */
+void vblk_dirty_set_log_co(struct vblk_device *device, struct vhost_user_dirty_log *log); /* NULL: none */
+void vblk_dirty_set_fd_co(struct vblk_device *device, int fd);                            /* -1: none */
+void vblk_dirty_apply(struct vblk_queue *queue);          /* for this ring; nobody else uses it */
+/* Queue's loop, before the push: @data_bytes are there, or parts of them. */
+void vblk_dirty_mark(const struct vblk_request *request, uint32_t data_bytes);
+void vblk_dirty_announce(struct vblk_queue *queue);       /* queue's loop: there are new marks */
 
 /* request.c: -EPROTO with a reason when the chain cannot be a request at all. */
 int vblk_request_parse(struct vblk_request *request, const char **reason_out);

@@ -282,6 +282,8 @@ void vblk_queue_interrupt(struct vblk_queue *queue)
     if (!queue->interrupt_pending)
         return;
     queue->interrupt_pending = false;
+    if (queue->dirty_log)
+        vblk_dirty_announce(queue);
     call_fd = atomic_load_explicit(&queue->call_fd, memory_order_relaxed);
     wanted = vblk_virtqueue_should_interrupt(queue->vq) && call_fd >= 0;
     if (wanted) {
@@ -303,6 +305,8 @@ void vblk_queue_complete(struct vblk_request *request, uint8_t status, uint32_t 
     uint64_t id = atomic_load_explicit(&request->id, memory_order_relaxed);
 
     *request->status = status;
+    if (__builtin_expect(queue->dirty_log != NULL, 0))
+        vblk_dirty_mark(request, data_bytes);
     vblk_virtqueue_push(queue->vq, request->element, data_bytes + 1);
     vblk_count(&queue->counters.completions);
     vblk_count_request(request, status != 0);
@@ -384,6 +388,7 @@ int vblk_queue_create_ring(struct vblk_queue *queue)
     pthread_mutex_lock(&device->ring_lock);
     queue->vq = vq;
     queue->features = device->features;
+    vblk_dirty_apply(queue);
     queue->requests = g_new0(struct vblk_request, queue->size);
     queue->request_count = queue->size;
     queue->free_requests = NULL;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "device/internal.h"
+#include "vhost_user/protocol.h"
 
 static struct vblk_queue *queue_at(void *opaque, uint16_t index)
 {
@@ -80,6 +81,8 @@ static void forget_front_end_co(struct vblk_device *device)
     map = device->map;
     device->map = NULL;
     device->features = 0;
+    vblk_dirty_set_log_co(device, NULL);
+    vblk_dirty_set_fd_co(device, -1);
     vblk_memory_release_co(map);
 }
 
@@ -108,16 +111,34 @@ static int reset_co(void *opaque)
     return 0;
 }
 
-static int set_features(void *opaque, uint64_t features)
+static int set_features_co(void *opaque, uint64_t features)
 {
     struct vblk_device *device = opaque;
     bool was_packed = is_packed(device);
+    uint64_t changed = features ^ device->features;
 
+    /* What a ring was created with it keeps, but for the dirty log, which a migration turns on and off. */
+    if (changed & ~(UINT64_C(1) << VHOST_F_LOG_ALL))
+        for (unsigned i = 0; i < device->queue_count; i++)
+            if (device->queues[i].running)
+                return -EBUSY;
     device->features = features;
     /* Where a ring of one format stopped says nothing about the other. */
     for (unsigned i = 0; i < device->queue_count && was_packed != is_packed(device); i++)
         device->queues[i].has_base = false;
+    if (changed & UINT64_C(1) << VHOST_F_LOG_ALL)
+        vblk_dirty_apply_co(device);
     return 0;
+}
+
+static void set_log_co(void *opaque, struct vhost_user_dirty_log *log)
+{
+    vblk_dirty_set_log_co(opaque, log);
+}
+
+static void set_log_fd_co(void *opaque, int fd)
+{
+    vblk_dirty_set_fd_co(opaque, fd);
 }
 
 static int set_memory_co(void *opaque, struct vhost_user_memory_map *map, bool keeps_old)
@@ -139,7 +160,7 @@ static int set_ring_size(void *opaque, uint16_t index, uint32_t size)
     return 0;
 }
 
-static int set_ring_address(void *opaque, uint16_t index, const struct vhost_user_ring_address *address)
+static int set_ring_address_co(void *opaque, uint16_t index, const struct vhost_user_ring_address *address)
 {
     struct vblk_queue *queue = queue_at(opaque, index);
 
@@ -152,6 +173,7 @@ static int set_ring_address(void *opaque, uint16_t index, const struct vhost_use
         return -EBUSY;
     queue->address = *address;
     queue->has_address = true;
+    vblk_dirty_apply_ring_co(queue);
     return 0;
 }
 
@@ -283,10 +305,12 @@ const struct vhost_user_ops vblk_ring_ops = {
     .connected = connected,
     .disconnected_co = disconnected_co,
     .ended = ended,
-    .set_features = set_features,
+    .set_features_co = set_features_co,
+    .set_log_co = set_log_co,
+    .set_log_fd_co = set_log_fd_co,
     .set_memory_co = set_memory_co,
     .set_ring_size = set_ring_size,
-    .set_ring_address = set_ring_address,
+    .set_ring_address_co = set_ring_address_co,
     .set_ring_base = set_ring_base,
     .set_ring_kick_co = set_ring_kick_co,
     .set_ring_call = set_ring_call,

@@ -1,7 +1,6 @@
 #include "vhost_user/dispatch.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <glib.h>
 #include <string.h>
 
@@ -11,7 +10,8 @@
 #define PROTOCOL_FEATURES_OFFERED                                                                            \
     (UINT64_C(1) << VHOST_USER_PROTOCOL_F_MQ | UINT64_C(1) << VHOST_USER_PROTOCOL_F_REPLY_ACK |              \
      UINT64_C(1) << VHOST_USER_PROTOCOL_F_CONFIG |                                                          \
-     UINT64_C(1) << VHOST_USER_PROTOCOL_F_CONFIGURE_MEM_SLOTS)
+     UINT64_C(1) << VHOST_USER_PROTOCOL_F_CONFIGURE_MEM_SLOTS |                                             \
+     UINT64_C(1) << VHOST_USER_PROTOCOL_F_LOG_SHMFD)
 
 enum answer {
     ANSWER_ACK,     /* only if REPLY_ACK asks for it */
@@ -41,18 +41,18 @@ static int get_features(struct exchange *exchange)
     return reply_u64(exchange, exchange->session->features_offered);
 }
 
-static int set_features(struct exchange *exchange)
+static int set_features_co(struct exchange *exchange)
 {
     struct vhost_user_session *session = exchange->session;
     uint64_t features = exchange->message->payload.u64, before = session->features;
     if (features & ~session->features_offered)
         return refuse(exchange, -EINVAL, "a feature was not offered");
     session->features = features;
-    int error = session->ops->set_features(session->opaque,
-                                           features & ~(UINT64_C(1) << VHOST_USER_F_PROTOCOL_FEATURES));
+    int error = session->ops->set_features_co(session->opaque,
+                                              features & ~(UINT64_C(1) << VHOST_USER_F_PROTOCOL_FEATURES));
     if (error)
         session->features = before;
-    return error;
+    return error == -EBUSY ? refuse(exchange, error, "rings run with other features (stop them first)") : error;
 }
 
 static int set_owner(struct exchange *exchange)
@@ -105,7 +105,7 @@ static int set_vring_num(struct exchange *exchange)
     return error ? error : session->ops->set_ring_size(session->opaque, (uint16_t)state->index, state->num);
 }
 
-static int set_vring_addr(struct exchange *exchange)
+static int set_vring_addr_co(struct exchange *exchange)
 {
     const struct vhost_user_vring_address *wire = &exchange->message->payload.address;
     struct vhost_user_session *session = exchange->session;
@@ -120,7 +120,7 @@ static int set_vring_addr(struct exchange *exchange)
     uint32_t allowed = session->features & UINT64_C(1) << VHOST_F_LOG_ALL ? VHOST_USER_VRING_F_LOG : 0;
     if (wire->flags & ~allowed)
         return refuse(exchange, -EINVAL, "a flag is unknown or was not negotiated");
-    return session->ops->set_ring_address(session->opaque, (uint16_t)wire->index, &address);
+    return session->ops->set_ring_address_co(session->opaque, (uint16_t)wire->index, &address);
 }
 
 static int set_vring_base(struct exchange *exchange)
@@ -168,9 +168,9 @@ static int set_ring_fd_co(struct exchange *exchange, int (*set_co)(void *opaque,
     if (error)
         return error;
     int fd = message->fd_count ? message->fds[0] : -1;
-    /* The flag is of the open file, which the front end has too; it is set against accidents, not against malice. */
-    if (fd >= 0 && fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0)
-        return refuse(exchange, -errno, "its descriptor cannot be made non-blocking");
+    error = fd >= 0 ? make_non_blocking(exchange, fd) : 0;
+    if (error)
+        return error;
     error = set_co(exchange->session->opaque, (uint16_t)(value & VHOST_USER_VRING_INDEX_MASK), fd);
     if (!error && fd >= 0)
         (void)vhost_user_message_take_fd(message, 0);
@@ -239,6 +239,7 @@ static int set_config(struct exchange *exchange)
 #define ADDRESS sizeof(struct vhost_user_vring_address), sizeof(struct vhost_user_vring_address)
 #define TABLE offsetof(struct vhost_user_memory_table, regions), sizeof(struct vhost_user_memory_table)
 #define SLOT sizeof(struct vhost_user_memory_slot), sizeof(struct vhost_user_memory_slot)
+#define LOG sizeof(struct vhost_user_log), sizeof(struct vhost_user_log)
 #define CONFIG VHOST_USER_CONFIG_HEADER_BYTES, sizeof(struct vhost_user_config)
 #define ANYTIME NEEDS_NOTHING, 0
 #define RING_STATES NEEDS_VIRTIO_BIT, VHOST_USER_F_PROTOCOL_FEATURES
@@ -249,12 +250,14 @@ static int set_config(struct exchange *exchange)
 /* clang-format off */
 static const struct rule rules[] = {
     { ROW(GET_FEATURES),          0, 0,    FDS_NONE,               ANYTIME,          ANSWER_ALWAYS,   get_features },
-    { ROW(SET_FEATURES),          U64,     FDS_NONE,               ANYTIME,          ANSWER_ACK,      set_features },
+    { ROW(SET_FEATURES),          U64,     FDS_NONE,               ANYTIME,          ANSWER_ACK,      set_features_co },
     { ROW(SET_OWNER),             0, 0,    FDS_NONE,               ANYTIME,          ANSWER_ACK,      set_owner },
     { ROW(RESET_OWNER),           0, 0,    FDS_NONE,               ANYTIME,          ANSWER_ACK,      reset_owner_co },
     { ROW(SET_MEM_TABLE),         TABLE,   FDS_ONE_A_REGION,       ANYTIME,          ANSWER_ACK,      vhost_user_set_mem_table_co },
+    { ROW(SET_LOG_BASE),          LOG,     FDS_ONE,                PROTOCOL(LOG_SHMFD), ANSWER_ALWAYS, vhost_user_set_log_base_co },
+    { ROW(SET_LOG_FD),            0, 8,    FDS_ONE,                PROTOCOL(LOG_SHMFD), ANSWER_ACK,   vhost_user_set_log_fd_co },
     { ROW(SET_VRING_NUM),         STATE,   FDS_NONE,               ANYTIME,          ANSWER_ACK,      set_vring_num },
-    { ROW(SET_VRING_ADDR),        ADDRESS, FDS_NONE,               ANYTIME,          ANSWER_ACK,      set_vring_addr },
+    { ROW(SET_VRING_ADDR),        ADDRESS, FDS_NONE,               ANYTIME,          ANSWER_ACK,      set_vring_addr_co },
     { ROW(SET_VRING_BASE),        STATE,   FDS_NONE,               ANYTIME,          ANSWER_ACK,      set_vring_base },
     { ROW(GET_VRING_BASE),        STATE,   FDS_NONE,               ANYTIME,          ANSWER_ALWAYS,   get_vring_base_co },
     { ROW(SET_VRING_KICK),        U64,     FDS_ONE_UNLESS_FLAGGED, ANYTIME,          ANSWER_ACK,      set_vring_kick_co },

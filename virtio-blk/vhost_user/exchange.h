@@ -3,6 +3,8 @@
 #ifndef VHOST_USER_EXCHANGE_H
 #define VHOST_USER_EXCHANGE_H
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 
 #include "vhost_user/dispatch.h"
@@ -31,10 +33,22 @@ static inline int reply_u64(struct exchange *exchange, uint64_t value)
     return 0;
 }
 
+/* The flag is of the open file, which the front end has too; it is set against accidents, not against malice. */
+static inline int make_non_blocking(struct exchange *exchange, int fd)
+{
+    if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0)
+        return refuse(exchange, -errno, "its descriptor cannot be made non-blocking");
+    return 0;
+}
+
 /* memory_table.c: what is guest memory. */
 int vhost_user_set_mem_table_co(struct exchange *exchange);
 int vhost_user_get_max_mem_slots(struct exchange *exchange);
 int vhost_user_add_mem_reg_co(struct exchange *exchange);
 int vhost_user_rem_mem_reg_co(struct exchange *exchange);
+
+/* dirty_log_messages.c */
+int vhost_user_set_log_base_co(struct exchange *exchange);
+int vhost_user_set_log_fd_co(struct exchange *exchange);
 
 #endif

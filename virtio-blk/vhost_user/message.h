@@ -34,6 +34,7 @@ struct vhost_user_message {
     union {
         uint64_t u64;
         struct vhost_user_vring_state state;
+        struct vhost_user_log log;
         struct vhost_user_vring_address address;
         struct vhost_user_memory_table memory;
         struct vhost_user_memory_slot slot;

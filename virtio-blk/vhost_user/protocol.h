@@ -17,6 +17,7 @@
 
 enum vhost_user_protocol_feature {
     VHOST_USER_PROTOCOL_F_MQ = 0,
+    VHOST_USER_PROTOCOL_F_LOG_SHMFD = 1,
     VHOST_USER_PROTOCOL_F_REPLY_ACK = 3,
     VHOST_USER_PROTOCOL_F_CONFIG = 9,
     VHOST_USER_PROTOCOL_F_CONFIGURE_MEM_SLOTS = 15,
@@ -28,6 +29,8 @@ enum vhost_user_request {
     VHOST_USER_SET_OWNER = 3,
     VHOST_USER_RESET_OWNER = 4,
     VHOST_USER_SET_MEM_TABLE = 5,
+    VHOST_USER_SET_LOG_BASE = 6,
+    VHOST_USER_SET_LOG_FD = 7,
     VHOST_USER_SET_VRING_NUM = 8,
     VHOST_USER_SET_VRING_ADDR = 9,
     VHOST_USER_SET_VRING_BASE = 10,
@@ -69,6 +72,11 @@ struct vhost_user_vring_state {
 struct vhost_user_vring_address {
     uint32_t index, flags;
     uint64_t desc_user, used_user, avail_user, log_guest;
+};
+
+/** SET_LOG_BASE, with the log's descriptor. */
+struct vhost_user_log {
+    uint64_t size_bytes, offset_bytes;
 };
 
 #define VHOST_USER_TABLE_REGIONS_MAX 8

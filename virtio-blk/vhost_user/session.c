@@ -378,7 +378,8 @@ int vhost_user_session_create(const struct vhost_user_session_options *options,
     session->name = g_strdup(options->name);
     session->device_id = options->device_id;
     session->queue_count = options->queue_count;
-    session->features_offered = options->features | UINT64_C(1) << VHOST_USER_F_PROTOCOL_FEATURES;
+    session->features_offered = options->features | UINT64_C(1) << VHOST_USER_F_PROTOCOL_FEATURES |
+                                UINT64_C(1) << VHOST_F_LOG_ALL;
     session->ops = options->ops;
     session->opaque = options->opaque;
     session->loop = rt_loop_current();

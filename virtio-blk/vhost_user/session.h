@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "vhost_user/dirty_log.h"
 #include "vhost_user/memory_map.h"
 
 struct vhost_user_session;
@@ -34,14 +35,20 @@ struct vhost_user_ops {
     void (*connected)(void *opaque, int fd);
     /** Drain, stop all rings, forget memory; nothing acknowledged is lost. @error 0: orderly. */
     void (*disconnected_co)(void *opaque, int error);
-    int (*set_features)(void *opaque, uint64_t features); /**< a subset of what was offered */
+    /** A subset of what was offered. VHOST_F_LOG_ALL comes and goes while rings run, and holds from the return on. */
+    int (*set_features_co)(void *opaque, uint64_t features);
+    /** The log to mark from now on while VHOST_F_LOG_ALL is set: belongs to the device, which is done with the one
+     *  before when it returns. */
+    void (*set_log_co)(void *opaque, struct vhost_user_dirty_log *log);
+    void (*set_log_fd_co)(void *opaque, int fd); /**< written after marks; belongs to the device */
     /**
      * Takes its own reference and keeps it until the next map, disconnected_co or reset_co. @map NULL: no memory is left.
      * @keeps_old: it holds every region of the map before at the same address, so that what is in flight may go on.
      */
     int (*set_memory_co)(void *opaque, struct vhost_user_memory_map *map, bool keeps_old);
     int (*set_ring_size)(void *opaque, uint16_t index, uint32_t size);
-    int (*set_ring_address)(void *opaque, uint16_t index, const struct vhost_user_ring_address *address);
+    /** For a running ring only the log flag may change. */
+    int (*set_ring_address_co)(void *opaque, uint16_t index, const struct vhost_user_ring_address *address);
     int (*set_ring_base)(void *opaque, uint16_t index, uint32_t base);
     /** fd -1: the ring is polled. On success the fd belongs to the device, on error the session closes it. */
     int (*set_ring_kick_co)(void *opaque, uint16_t index, int fd);

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <linux/virtio_ring.h>
 #include <stdatomic.h>
+#include <stddef.h>
 
 #include "virtqueue/virtqueue.h"
 
@@ -52,8 +53,12 @@ struct vblk_virtqueue {
     struct vhost_user_memory_map *map;
     uint16_t size;
     bool is_packed, event_idx, indirect;
+    const uint8_t *used_area; /* what the device writes of the ring but descriptors */
+    uint64_t used_area_bytes;
 
     /* the queue's loop; atomic (relaxed) where the sampler looks on */
+    struct vhost_user_dirty_log *log; /* NULL: writes to the ring need not be marked */
+    uint64_t log_guest;               /* by which address those to the used area are */
     union {
         struct split_ring split;
         struct packed_ring packed;
@@ -92,6 +97,15 @@ struct table {
     const void *plain; /* it is in one piece and aligned: read as it lies; or NULL */
 };
 
+/* virtqueue.c: mark in the dirty log what was written, after the write. */
+void vblk_ring_mark(struct vblk_virtqueue *vq, const void *at, uint64_t size_bytes);
+
+static inline void ring_written(struct vblk_virtqueue *vq, const void *at, uint64_t size_bytes)
+{
+    if (__builtin_expect(vq->log != NULL, 0))
+        vblk_ring_mark(vq, at, size_bytes);
+}
+
 /* ---- ring memory: one access each, and every write of this folder to it ---- */
 
 static inline uint16_t ring_read16(const uint16_t *at)
@@ -102,17 +116,20 @@ static inline uint16_t ring_read16(const uint16_t *at)
 static inline void ring_write16(struct vblk_virtqueue *vq, uint16_t *at, uint16_t value, int order)
 {
     __atomic_store_n(at, htole16(value), order);
+    ring_written(vq, at, sizeof *at);
 }
 
 static inline void ring_write32(struct vblk_virtqueue *vq, uint32_t *at, uint32_t value)
 {
     __atomic_store_n(at, htole32(value), __ATOMIC_RELAXED);
+    ring_written(vq, at, sizeof *at);
 }
 
 /* A write after which the other side's word may be read (ORDER virtqueue.event). */
 static inline void ring_exchange16(struct vblk_virtqueue *vq, uint16_t *at, uint16_t value)
 {
     __atomic_exchange_n(at, htole16(value), __ATOMIC_SEQ_CST);
+    ring_written(vq, at, sizeof *at);
 }
 
 /* As a split ring has it; a packed one has the last two fields the other way round. */

@@ -27,6 +27,11 @@ int vblk_virtqueue_create(const struct vblk_virtqueue_config *config, struct vho
         free(vq);
         return error;
     }
+    /* The split format's used ring with its event index, or what is said about events in the packed one. */
+    vq->used_area_bytes = config->features & 1ULL << VIRTIO_F_RING_PACKED
+                              ? sizeof(struct vring_packed_desc_event)
+                              : 4 + size * sizeof(struct vring_used_elem) + (vq->event_idx ? sizeof(uint16_t) : 0);
+    vq->used_area = vhost_user_memory_map_user(map, config->used_user, vq->used_area_bytes);
     vhost_user_memory_map_ref(map);
     (void)vblk_virtqueue_enable_notifications(vq);
     *vq_out = vq;
@@ -151,6 +156,29 @@ void vblk_virtqueue_disable_notifications(struct vblk_virtqueue *vq)
 bool vblk_virtqueue_notifications_enabled(const struct vblk_virtqueue *vq)
 {
     return atomic_load_explicit(&vq->notifications, memory_order_relaxed);
+}
+
+/* ---- the dirty log ---- */
+
+void vblk_ring_mark(struct vblk_virtqueue *vq, const void *at, uint64_t size_bytes)
+{
+    uint64_t offset = (uintptr_t)at - (uintptr_t)vq->used_area;
+    if (offset < vq->used_area_bytes)
+        vhost_user_dirty_log_mark(vq->log, vq->log_guest + offset, size_bytes);
+    else /* a packed ring's descriptors */
+        vhost_user_dirty_log_mark_memory(vq->log, vq->map, at, size_bytes);
+}
+
+void vblk_virtqueue_set_log(struct vblk_virtqueue *vq, struct vhost_user_dirty_log *log, uint64_t log_guest)
+{
+    bool is_new = log && (log != vq->log || log_guest != vq->log_guest);
+    vq->log = log;
+    vq->log_guest = log_guest;
+    if (!is_new)
+        return;
+    /* What was written when the queue was created, and since, unmarked: flags, and the event. */
+    vblk_ring_mark(vq, vq->used_area, sizeof(uint32_t));
+    vblk_ring_mark(vq, vq->used_area + vq->used_area_bytes - sizeof(uint16_t), sizeof(uint16_t));
 }
 
 /* ---- positions ---- */

@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "vhost_user/dirty_log.h"
 #include "vhost_user/memory_map.h"
 
 #define VBLK_VIRTQUEUE_SIZE_MAX 1024
@@ -109,6 +110,15 @@ bool vblk_virtqueue_should_interrupt(struct vblk_virtqueue *vq);
 bool vblk_virtqueue_enable_notifications(struct vblk_virtqueue *vq);
 void vblk_virtqueue_disable_notifications(struct vblk_virtqueue *vq);
 bool vblk_virtqueue_notifications_enabled(const struct vblk_virtqueue *vq);
+
+/**
+ * From now on mark what is written to the ring's memory in @log; NULL: mark nothing. @log_guest stands for the guest
+ * address of the used ring (packed: of the device's event suppression), as SET_VRING_ADDR has it; descriptors are
+ * marked where they are.
+ *
+ * Ownership: the log stays the caller's, and must live until another one is set.
+ */
+void vblk_virtqueue_set_log(struct vblk_virtqueue *vq, struct vhost_user_dirty_log *log, uint64_t log_guest);
 
 /** For SET_VRING_BASE, as config.base: what a queue that goes on here must be given. */
 uint32_t vblk_virtqueue_base(const struct vblk_virtqueue *vq);

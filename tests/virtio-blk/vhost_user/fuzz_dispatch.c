@@ -44,12 +44,25 @@ static struct {
     struct vblk_virtqueue_config rings[QUEUES];
     int fds[QUEUES][3];
     uint64_t features;
+    struct vhost_user_dirty_log *log;
+    uint64_t log_guest[QUEUES];
 } device;
 
-static int set_features(void *opaque, uint64_t features)
+static int set_features_co(void *opaque, uint64_t features)
 {
     device.features = features;
     return 0;
+}
+
+static void set_log_co(void *opaque, struct vhost_user_dirty_log *dirty_log)
+{
+    vhost_user_dirty_log_destroy(device.log);
+    device.log = dirty_log;
+}
+
+static void set_log_fd_co(void *opaque, int fd)
+{
+    close(fd);
 }
 
 static int set_memory_co(void *opaque, struct vhost_user_memory_map *map, bool keeps_old)
@@ -65,11 +78,12 @@ static int set_ring_size(void *opaque, uint16_t index, uint32_t size)
     return size > UINT16_MAX ? -EINVAL : 0;
 }
 
-static int set_ring_address(void *opaque, uint16_t index, const struct vhost_user_ring_address *address)
+static int set_ring_address_co(void *opaque, uint16_t index, const struct vhost_user_ring_address *address)
 {
     device.rings[index].desc_user = address->desc_user;
     device.rings[index].avail_user = address->avail_user;
     device.rings[index].used_user = address->used_user;
+    device.log_guest[index] = address->log_guest;
     return 0;
 }
 
@@ -95,6 +109,7 @@ static int set_ring_kick_co(void *opaque, uint16_t index, int fd)
     int error = vblk_virtqueue_create(&device.rings[index], device.map, &vq);
     if (error)
         return error;
+    vblk_virtqueue_set_log(vq, device.log, device.log_guest[index]);
     for (unsigned i = 0; i < POPS_MAX; i++) {
         const char *reason;
         struct vblk_element *element = vblk_virtqueue_pop(vq, &error, &reason);
@@ -148,10 +163,12 @@ static int set_config(void *opaque, uint32_t offset, uint32_t size, const uint8_
 }
 
 static const struct vhost_user_ops ops = {
-    .set_features = set_features,
+    .set_features_co = set_features_co,
+    .set_log_co = set_log_co,
+    .set_log_fd_co = set_log_fd_co,
     .set_memory_co = set_memory_co,
     .set_ring_size = set_ring_size,
-    .set_ring_address = set_ring_address,
+    .set_ring_address_co = set_ring_address_co,
     .set_ring_base = set_ring_base,
     .set_ring_kick_co = set_ring_kick_co,
     .set_ring_call = set_ring_call,

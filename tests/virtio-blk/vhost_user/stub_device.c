@@ -1,6 +1,7 @@
 #include "stub_device.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <glib.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -60,11 +61,24 @@ static void disconnected_co(void *opaque, int error)
     note(opaque, "disconnected %d", error);
 }
 
-static int set_features(void *opaque, uint64_t features)
+static int set_features_co(void *opaque, uint64_t features)
 {
     struct stub *stub = opaque;
     return note(stub, "features %llx %d", (unsigned long long)features,
                 vhost_user_session_has_protocol_features(stub->session));
+}
+
+static void set_log_co(void *opaque, struct vhost_user_dirty_log *dirty_log)
+{
+    note(opaque, "log");
+    vhost_user_dirty_log_mark(dirty_log, 0, 1);
+    vhost_user_dirty_log_destroy(dirty_log);
+}
+
+static void set_log_fd_co(void *opaque, int fd)
+{
+    note(opaque, "log-fd %d", fcntl(fd, F_GETFL) & O_NONBLOCK ? 1 : 0);
+    close(fd);
 }
 
 static int set_memory_co(void *opaque, struct vhost_user_memory_map *map, bool keeps_old)
@@ -91,7 +105,7 @@ static int set_ring_size(void *opaque, uint16_t index, uint32_t size)
     return note(opaque, "size %u %u", index, size);
 }
 
-static int set_ring_address(void *opaque, uint16_t index, const struct vhost_user_ring_address *address)
+static int set_ring_address_co(void *opaque, uint16_t index, const struct vhost_user_ring_address *address)
 {
     return note(opaque, "address %u %llx %llx %llx", index, (unsigned long long)address->desc_user,
                 (unsigned long long)address->used_user, (unsigned long long)address->avail_user);
@@ -166,10 +180,12 @@ static void ended(void *opaque)
 static const struct vhost_user_ops ops = {
     .connected = connected,
     .disconnected_co = disconnected_co,
-    .set_features = set_features,
+    .set_features_co = set_features_co,
+    .set_log_co = set_log_co,
+    .set_log_fd_co = set_log_fd_co,
     .set_memory_co = set_memory_co,
     .set_ring_size = set_ring_size,
-    .set_ring_address = set_ring_address,
+    .set_ring_address_co = set_ring_address_co,
     .set_ring_base = set_ring_base,
     .set_ring_kick_co = set_ring_kick_co,
     .set_ring_call = set_ring_call,
