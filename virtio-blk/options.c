@@ -14,7 +14,7 @@
 /* What the command line says as text, before it is checked. */
 struct raw_options {
     char *socket_path, *blk_file, *num_queues, *iothreads, *serial, *block_size, *cache, *poll_max_ns, *stack_guard;
-    char *coroutine_pool, *loop_monitor, *notify, *request_lock, *name, *socket_mode, *socket_group, *fd, *user, *sandbox;
+    char *coroutine_pool, *loop_monitor, *notify, *request_lock, *on_disk_error, *name, *socket_mode, *socket_group, *fd, *user, *sandbox;
     char **disks, **faults, **injections;
     gboolean read_only, busy_poll, print_capabilities, version, no_tracing;
 };
@@ -167,6 +167,7 @@ static int check_disks(const struct raw_options *raw, struct vblkd_options *opti
         { "socket-mode", raw->socket_mode }, { "socket-group", raw->socket_group },
         { "read-only", raw->read_only ? "on" : NULL },
         { "inject", injections },
+        { "on-disk-error", raw->on_disk_error },
     };
     /* The plain options describe the first disk if one of them names it. */
     bool has_plain = raw->blk_file || raw->socket_path || raw->fd || !raw->disks;
@@ -219,7 +220,7 @@ static void raw_clear(struct raw_options *raw)
     char **texts[] = { &raw->socket_path, &raw->blk_file, &raw->num_queues, &raw->iothreads, &raw->serial,
                        &raw->block_size, &raw->cache, &raw->poll_max_ns, &raw->loop_monitor, &raw->notify,
                        &raw->stack_guard,
-                       &raw->coroutine_pool, &raw->request_lock, &raw->name, &raw->socket_mode, &raw->socket_group, &raw->fd,
+                       &raw->coroutine_pool, &raw->request_lock, &raw->on_disk_error, &raw->name, &raw->socket_mode, &raw->socket_group, &raw->fd,
                        &raw->user, &raw->sandbox };
 
     for (unsigned i = 0; i < G_N_ELEMENTS(texts); i++)
@@ -267,6 +268,8 @@ int vblkd_options_parse(int argc, char **argv, struct vblkd_options **options_ou
           "writeback (the page cache) or none (direct I/O) (default: writeback)", "MODE" },
         { "disk", 0, 0, G_OPTION_ARG_STRING_ARRAY, &raw->disks,
           "One more disk: socket-path=PATH,blk-file=DISK,num-queues=N,...; repeatable", "KEYS" },
+        { "on-disk-error", 0, 0, G_OPTION_ARG_STRING, &raw->on_disk_error,
+          "Tell the driver when the disk fails, or wait until it is resumed: report or stop (default: report)", "ACTION" },
         { "inject", 0, 0, G_OPTION_ARG_STRING_ARRAY, &raw->injections,
           "Delay, reorder or fail requests for an experiment: delay-us=N,reorder=PERCENT,error=PERCENT,...; repeatable",
           "RULE" },

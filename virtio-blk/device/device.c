@@ -30,6 +30,7 @@ static void free_device(struct vblk_device *device)
 {
     vblk_disk_close(device->disk);
     vblk_tracked_deinit(&device->tracked);
+    vblk_disk_errors_deinit(&device->disk_errors);
     pthread_mutex_destroy(&device->ring_lock);
     g_free(device->queues);
     g_free(device->disk_loops);
@@ -77,6 +78,7 @@ int vblk_device_create(const struct vblk_device_options *options, struct vblk_de
     pthread_mutex_init(&device->ring_lock, NULL);
     vblk_tracked_init(&device->tracked, options->request_lock ? options->request_lock : vblk_request_lock_at(0),
                       options->queue_count);
+    vblk_disk_errors_init(&device->disk_errors, device->name, options->on_disk_error);
     init_queues(device, options->queue_count);
 
     lttng_ust_tracepoint(vblk_dataplane, device_create, device->device_id, device->name, device->queue_count,

@@ -25,6 +25,9 @@ struct vblk_device;
 
 enum vblk_fault { VBLK_FAULT_STARTED_BEFORE_ATTACH = 1 << 0 };
 
+/** What becomes of a request that the disk failed: the driver is told, or the device waits for vblk_device_resume_co(). */
+enum vblk_on_disk_error { VBLK_DISK_ERROR_REPORT, VBLK_DISK_ERROR_STOP };
+
 struct vblk_device_options {
     const char *name;         /**< NULL: the socket path */
     const char *socket_path;  /**< or NULL, then fd */
@@ -32,6 +35,7 @@ struct vblk_device_options {
     const char *blk_file;     /**< as for vblk_disk_open() */
     bool read_only;
     enum vblk_disk_cache cache;
+    enum vblk_on_disk_error on_disk_error;
     const char *inject;       /**< rules of an experiment (disk/inject_rule.h), or NULL */
     uint16_t queue_count;     /**< 1..VBLK_QUEUES_MAX */
     uint32_t block_size_bytes; /**< 512 or 4096 */
@@ -63,6 +67,14 @@ int vblk_device_create(const struct vblk_device_options *options, struct vblk_de
 
 /** Hang up, drain, flush, close. Coroutine of the main loop only. NULL is fine. Trace: device_destroy. */
 void vblk_device_destroy_co(struct vblk_device *device);
+
+/**
+ * Go on after the disk failed (VBLK_DISK_ERROR_STOP): every request that waits is tried again. Does nothing on a device that
+ * is not paused. Returns how many wait. Thread: any.
+ */
+unsigned vblk_device_resume_co(struct vblk_device *device);
+/** Whether it waits for that. Thread: any. */
+bool vblk_device_is_paused(const struct vblk_device *device);
 
 /** Coroutines that its rings may use at once when all are full. */
 uint32_t vblk_device_coroutines_max(const struct vblk_device *device);

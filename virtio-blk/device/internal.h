@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "device/device.h"
+#include "device/disk_error.h"
 #include "device/event.h"
 #include "device/status.h"
 #include "device/tracked.h"
@@ -130,6 +131,7 @@ struct vblk_queue {
     unsigned request_count;
     struct vblk_request *deferred, **deferred_last; /* popped, but no coroutine could be had */
     struct rt_coroutine *drain_waiter;
+    unsigned drains;          /* that wait for its requests: nothing waits for a resume */
     uint64_t next_request_id, last_request_id;
     _Atomic uint32_t in_flight; /* written by the queue's loop only */
     _Atomic bool broken;
@@ -170,6 +172,7 @@ struct vblk_device {
     _Atomic uint32_t drain_depth;
 
     struct vblk_tracked_disk tracked;
+    struct vblk_disk_errors disk_errors;
 
     /* Taken to replace a vq or a handler, and by the sampler to read rings: never on a request's path. */
     pthread_mutex_t ring_lock;

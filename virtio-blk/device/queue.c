@@ -336,7 +336,9 @@ void vblk_queue_drain_co(struct vblk_queue *queue)
         struct rt_coroutine *earlier = queue->drain_waiter; /* another drain: we wake it in turn */
 
         queue->drain_waiter = rt_coroutine_self();
+        vblk_disk_errors_drain_begin(queue);
         rt_coroutine_yield();
+        vblk_disk_errors_drain_end(queue);
         if (earlier)
             rt_coroutine_wake(earlier);
     }

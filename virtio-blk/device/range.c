@@ -76,7 +76,7 @@ static uint8_t check(const struct vblk_request *request)
     return VIRTIO_BLK_S_OK;
 }
 
-static int run_segment_co(struct vblk_request *request, uint64_t id, const struct vblk_segment *segment)
+static int run_once_co(struct vblk_request *request, uint64_t id, const struct vblk_segment *segment)
 {
     struct vblk_queue *queue = request->queue;
     uint64_t offset_bytes = segment->sector * 512, size_bytes = (uint64_t)segment->sector_count * 512;
@@ -93,6 +93,18 @@ static int run_segment_co(struct vblk_request *request, uint64_t id, const struc
     lttng_ust_tracepoint(vblk_request, complete, id, result);
     vblk_request_set_stage(request, VBLK_COMPLETING);
     vblk_tracked_end_co(&queue->device->tracked, queue->index, &request->tracked, true);
+    return result;
+}
+
+static int run_segment_co(struct vblk_request *request, uint64_t id, const struct vblk_segment *segment)
+{
+    uint32_t seen;
+    int result;
+
+    do {
+        seen = vblk_disk_error_gate_co(request);
+        result = run_once_co(request, id, segment);
+    } while (result < 0 && vblk_disk_error_retry_co(request, result, seen));
     return result;
 }
 

@@ -142,7 +142,7 @@ void vblk_request_track_co(struct vblk_request *request, uint64_t id, uint64_t f
     vblk_tracked_begin_co(&device->tracked, queue->index, &request->tracked);
 }
 
-static int transfer_co(struct vblk_request *request, uint64_t id, bool write)
+static int transfer_once_co(struct vblk_request *request, uint64_t id, bool write)
 {
     struct vblk_queue *queue = request->queue;
     struct vblk_device *device = queue->device;
@@ -164,6 +164,18 @@ static int transfer_co(struct vblk_request *request, uint64_t id, bool write)
     return result;
 }
 
+static int transfer_co(struct vblk_request *request, uint64_t id, bool write)
+{
+    uint32_t seen;
+    int result;
+
+    do {
+        seen = vblk_disk_error_gate_co(request);
+        result = transfer_once_co(request, id, write);
+    } while (result < 0 && vblk_disk_error_retry_co(request, result, seen));
+    return result;
+}
+
 static int disk_flush_co(void *opaque)
 {
     return vblk_disk_flush_co(opaque);
@@ -171,12 +183,16 @@ static int disk_flush_co(void *opaque)
 
 static int flush_co(struct vblk_request *request, uint64_t id)
 {
+    uint32_t seen;
     int result;
 
-    vblk_request_set_stage(request, VBLK_BACKEND);
-    lttng_ust_tracepoint(vblk_request, submit, id);
-    result = vblk_tracked_flush_co(&request->queue->device->tracked, disk_flush_co, request->queue->disk);
-    lttng_ust_tracepoint(vblk_request, complete, id, result);
+    do {
+        seen = vblk_disk_error_gate_co(request);
+        vblk_request_set_stage(request, VBLK_BACKEND);
+        lttng_ust_tracepoint(vblk_request, submit, id);
+        result = vblk_tracked_flush_co(&request->queue->device->tracked, disk_flush_co, request->queue->disk);
+        lttng_ust_tracepoint(vblk_request, complete, id, result);
+    } while (result < 0 && vblk_disk_error_retry_co(request, result, seen));
     vblk_request_set_stage(request, VBLK_COMPLETING);
     return result;
 }

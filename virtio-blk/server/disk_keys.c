@@ -91,6 +91,14 @@ static char *set_cache(struct vblk_device_options *disk, const char *value)
     return NULL;
 }
 
+static char *set_on_disk_error(struct vblk_device_options *disk, const char *value)
+{
+    if (strcmp(value, "report") != 0 && strcmp(value, "stop") != 0)
+        return wrong("--on-disk-error=%s: must be report or stop", value);
+    disk->on_disk_error = value[0] == 's' ? VBLK_DISK_ERROR_STOP : VBLK_DISK_ERROR_REPORT;
+    return NULL;
+}
+
 static char *set_inject(struct vblk_device_options *disk, const char *value)
 {
     struct vblk_inject_rules rules;
@@ -133,6 +141,7 @@ static const struct vblk_disk_key keys[] = {
     { "serial", VBLK_KEY_TEXT, "Serial number, up to 20 bytes (default: the end of the name)", set_serial },
     { "block-size", VBLK_KEY_NUMBER, "Block size shown to the driver, 512 or 4096", set_block_size },
     { "cache", VBLK_KEY_TEXT, "writeback (the page cache) or none (direct I/O)", set_cache },
+    { "on-disk-error", VBLK_KEY_TEXT, "report errors to the driver, or stop until resumed", set_on_disk_error },
     { "inject", VBLK_KEY_TEXT, "Delay, reorder or fail requests by rules, for an experiment", set_inject },
     { "socket-mode", VBLK_KEY_TEXT, "Mode of the socket, octal", set_socket_mode },
     { "socket-group", VBLK_KEY_TEXT, "Group of the socket", set_socket_group },
