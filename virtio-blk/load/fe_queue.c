@@ -1,5 +1,5 @@
-/* Driver side of a split virtqueue with prebuilt virtio-blk requests: see fe_queue.h. */
-#include "fe_queue.h"
+/* Driver side of a virtqueue with prebuilt virtio-blk requests: see fe_queue.h. Rings that are not packed are here. */
+#include "fe_queue_packed.h"
 
 #include <assert.h>
 #include <endian.h>
@@ -58,7 +58,7 @@ static struct offsets offsets_of(const struct fe_queue_layout *layout)
     o.used = round_up(o.avail + sizeof(uint16_t) * (3 + layout->size), PAGE_BYTES);
     o.control =
         round_up(o.used + 3 * sizeof(uint16_t) + sizeof(struct vring_used_elem) * layout->size, PAGE_BYTES);
-    size_t table = layout->indirect ? sizeof(struct vring_desc) * chain_length_max(layout) : 0;
+    size_t table = layout->indirect || layout->packed ? sizeof(struct vring_desc) * chain_length_max(layout) : 0;
     o.status = round_up(sizeof(struct virtio_blk_outhdr) + table, LINE_BYTES);
     o.control_stride = o.status + LINE_BYTES;
     o.data = round_up(o.control + o.control_stride * layout->slot_count, PAGE_BYTES);
@@ -76,7 +76,7 @@ void fe_queue_init(struct fe_queue *queue, const struct fe_queue_layout *layout,
                    uint64_t guest_addr)
 {
     assert(layout->slot_count > 0 && layout->slot_count <= fe_queue_slots_max(layout));
-    assert((layout->size & (layout->size - 1)) == 0);
+    assert(layout->packed || (layout->size & (layout->size - 1)) == 0);
     struct offsets o = offsets_of(layout);
     uint8_t *base = memory;
 
@@ -102,15 +102,19 @@ void fe_queue_init(struct fe_queue *queue, const struct fe_queue_layout *layout,
         slot->header = (struct virtio_blk_outhdr *)control;
         slot->status = control + o.status;
         slot->data = base + o.data + i * o.data_stride;
-        slot->head = layout->indirect ? i : i * chain_length_max(layout);
+        slot->head = layout->indirect || layout->packed ? i : i * chain_length_max(layout);
         slot->chain = layout->indirect ? (struct vring_desc *)(control + sizeof(*slot->header))
                                        : &queue->desc[slot->head];
+        if (layout->packed)
+            slot->packed_chain = (struct vring_packed_desc *)(control + sizeof(*slot->header));
         slot->type = UINT32_MAX; /* describes nothing yet */
         queue->slot_of_head[slot->head] = i;
         /* The stack hands out slot 0 first, so that few requests touch little memory. */
         queue->free_slots[i] = layout->slot_count - 1 - i;
     }
     queue->free_count = layout->slot_count;
+    if (layout->packed)
+        fe_packed_init(queue);
 }
 
 void fe_queue_deinit(struct fe_queue *queue)
@@ -136,6 +140,10 @@ static void write_desc(const struct fe_queue *queue, struct fe_slot *slot, unsig
                        const void *byte, uint32_t bytes, uint16_t flags)
 {
     unsigned first = queue->layout.indirect ? 0 : slot->head;
+    if (queue->layout.packed) {
+        fe_packed_write_desc(queue, slot, position, byte, bytes, flags);
+        return;
+    }
     slot->chain[position] = (struct vring_desc){
         .addr = htole64(fe_queue_guest_addr(queue, byte)),
         .len = htole32(bytes),
@@ -156,7 +164,8 @@ static void build_chain(struct fe_queue *queue, struct fe_slot *slot)
         write_desc(queue, slot, length++, slot->data + at, left < step ? left : step, data_flags);
     }
     write_desc(queue, slot, length++, slot->status, 1, VRING_DESC_F_WRITE);
-    if (queue->layout.indirect)
+    slot->chain_length = length;
+    if (queue->layout.indirect && !queue->layout.packed)
         queue->desc[slot->head] = (struct vring_desc){
             .addr = htole64(fe_queue_guest_addr(queue, slot->chain)),
             .len = htole32(length * sizeof(struct vring_desc)),
@@ -187,6 +196,10 @@ void fe_queue_submit(struct fe_queue *queue, uint16_t index)
     struct fe_slot *slot = &queue->slots[index];
     slot->in_flight = true;
     queue->in_flight++;
+    if (queue->layout.packed) {
+        fe_packed_submit(queue, slot);
+        return;
+    }
     queue->avail->ring[queue->avail_next & (queue->layout.size - 1)] = htole16(slot->head);
     queue->avail_next++;
 }
@@ -198,10 +211,13 @@ bool fe_queue_publish(struct fe_queue *queue)
     if (before == now)
         return false;
     queue->avail_published = now;
-    /* ORDER fe.publish, ORDER fe.kick */
-    __atomic_store_n(&queue->avail->idx, htole16(now), __ATOMIC_SEQ_CST);
     bool wanted;
-    if (queue->layout.event_idx)
+    /* ORDER fe.publish, ORDER fe.kick */
+    if (!queue->layout.packed)
+        __atomic_store_n(&queue->avail->idx, htole16(now), __ATOMIC_SEQ_CST);
+    if (queue->layout.packed)
+        wanted = fe_packed_publish(queue, before);
+    else if (queue->layout.event_idx)
         wanted =
             vring_need_event(le16toh(__atomic_load_n(queue->avail_event, __ATOMIC_SEQ_CST)), now, before);
     else
@@ -220,21 +236,32 @@ void fe_queue_kick(struct fe_queue *queue)
     (void)eventfd_write(queue->kick_fd, 1);
 }
 
-static int broken(struct fe_queue *queue, const char *what, unsigned value)
+int fe_queue_broken(struct fe_queue *queue, const char *what, unsigned value)
 {
     snprintf(queue->broken, sizeof(queue->broken), "%s (%u)", what, value);
     return -EPROTO;
 }
 
+void fe_queue_completed(struct fe_queue *queue, struct fe_slot *slot, uint32_t used_bytes)
+{
+    slot->in_flight = false;
+    slot->used_bytes = used_bytes;
+    if (used_bytes > (slot->direction == FE_FROM_DEVICE ? slot->bytes : 0) + 1)
+        queue->used_length_wrong_count++;
+    queue->in_flight--;
+}
+
 int fe_queue_reap(struct fe_queue *queue, uint16_t *slots, unsigned max)
 {
+    if (queue->layout.packed)
+        return fe_packed_reap(queue, slots, max);
     /* ORDER fe.publish, the used ring's side: entries are read after the index. */
     uint16_t index = le16toh(__atomic_load_n(&queue->used->idx, __ATOMIC_ACQUIRE));
     uint16_t count = index - queue->last_used;
     if (count == 0)
         return 0;
     if (count > queue->in_flight)
-        return broken(queue, "the used index ran ahead of the requests in flight", count);
+        return fe_queue_broken(queue, "the used index ran ahead of the requests in flight", count);
     if (count > max)
         count = max;
 
@@ -242,16 +269,12 @@ int fe_queue_reap(struct fe_queue *queue, uint16_t *slots, unsigned max)
         struct vring_used_elem *element = &queue->used->ring[queue->last_used & (queue->layout.size - 1)];
         uint32_t head = le32toh(element->id);
         if (head >= queue->layout.size || queue->slot_of_head[head] == FE_NO_SLOT)
-            return broken(queue, "the used ring names a descriptor that begins no request", head);
+            return fe_queue_broken(queue, "the used ring names a descriptor that begins no request", head);
         uint16_t at = queue->slot_of_head[head];
         struct fe_slot *slot = &queue->slots[at];
         if (!slot->in_flight)
-            return broken(queue, "a request was completed that was not in flight, descriptor", head);
-        slot->in_flight = false;
-        slot->used_bytes = le32toh(element->len);
-        if (slot->used_bytes > (slot->direction == FE_FROM_DEVICE ? slot->bytes : 0) + 1)
-            queue->used_length_wrong_count++;
-        queue->in_flight--;
+            return fe_queue_broken(queue, "a request was completed that was not in flight, descriptor", head);
+        fe_queue_completed(queue, slot, le32toh(element->len));
         queue->last_used++;
         slots[i] = at;
     }
@@ -266,7 +289,9 @@ void fe_queue_suppress(struct fe_queue *queue)
 {
     queue->suppressed = true;
     /* A hint: a late interrupt only adds to a counter that nobody reads, so no order is needed. */
-    if (queue->layout.event_idx) {
+    if (queue->layout.packed) {
+        fe_packed_suppress(queue);
+    } else if (queue->layout.event_idx) {
         queue->used_event_written = queue->last_used + USED_EVENT_FAR;
         __atomic_store_n(queue->used_event, htole16(queue->used_event_written), __ATOMIC_RELAXED);
     } else {
@@ -277,6 +302,8 @@ void fe_queue_suppress(struct fe_queue *queue)
 bool fe_queue_arm(struct fe_queue *queue)
 {
     queue->suppressed = false;
+    if (queue->layout.packed)
+        return fe_packed_arm(queue);
     /* ORDER fe.interrupt */
     if (queue->layout.event_idx) {
         queue->used_event_written = queue->last_used;
@@ -308,8 +335,11 @@ int fe_queue_wait(struct fe_queue *queue)
                 return -errno;
         }
     }
-    /* Without EVENT_IDX an armed queue interrupts at every completion: off until the next wait. */
-    if (!queue->layout.event_idx)
+    /* Without EVENT_IDX an armed queue interrupts at every completion: off until the next wait. The event of a packed
+     * ring comes by again after two turns. */
+    if (queue->layout.packed)
+        fe_packed_suppress(queue);
+    else if (!queue->layout.event_idx)
         __atomic_store_n(&queue->avail->flags, htole16(VRING_AVAIL_F_NO_INTERRUPT), __ATOMIC_RELAXED);
     return 0;
 }
@@ -317,4 +347,11 @@ int fe_queue_wait(struct fe_queue *queue)
 void fe_queue_wake(struct fe_queue *queue)
 {
     (void)eventfd_write(queue->call_fd, 1); /* a full counter wakes as well */
+}
+
+uint32_t fe_queue_base(const struct fe_queue *queue)
+{
+    if (queue->layout.packed)
+        return fe_packed_base(queue);
+    return le16toh(__atomic_load_n(&queue->used->idx, __ATOMIC_ACQUIRE));
 }

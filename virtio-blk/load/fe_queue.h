@@ -1,9 +1,9 @@
 /*
- * Driver side of a split virtqueue that carries virtio-blk requests.
+ * Driver side of a virtqueue, split or packed, that carries virtio-blk requests.
  *
  * Every request that may be in flight has a slot: header, data buffer, status byte and descriptors,
  * laid out once in memory shared with the server. Issuing a request again with the same type and
- * length writes a sector number, a status byte and one ring entry, nothing else.
+ * length writes a sector number, a status byte and one ring entry (packed: its descriptors in the ring), nothing else.
  *
  *     fe_queue_prepare(queue, slot, VIRTIO_BLK_T_IN, sector, 4096, FE_FROM_DEVICE);
  *     fe_queue_submit(queue, slot);           // any number of these ...
@@ -21,8 +21,10 @@
  *   server:             store used->idx, then load used_event (or avail->flags) (VIRTIO 1.2, 2.7.14)
  * ORDER fe.publish: release store of avail->idx after descriptors and ring entries; the server's
  *   acquire load pairs with it. The used ring is the same with the sides exchanged.
+ * On a packed ring the flags of the next descriptor stand for both indices, and the two event suppression structures for
+ * avail_event, used_event and the flags: fe_queue_packed.c.
  *
- * Source: VIRTIO 1.2, 2.7 (split virtqueues), 5.2.6 (block device operation).
+ * Source: VIRTIO 1.2, 2.7 (split virtqueues), 2.8 (packed virtqueues), 5.2.6 (block device operation).
  */
 #ifndef LOAD_FE_QUEUE_H
 #define LOAD_FE_QUEUE_H
@@ -37,10 +39,11 @@ enum fe_direction { FE_TO_DEVICE, FE_FROM_DEVICE };
 
 /* Shape of a queue, decided before its memory exists. */
 struct fe_queue_layout {
-    uint16_t size;          /* ring entries, a power of two */
+    uint16_t size;          /* ring entries; split: a power of two */
     uint16_t slot_count;    /* requests that may be in flight */
     uint32_t slot_bytes;    /* data buffer of each slot */
     uint32_t segment_bytes; /* longest data descriptor; 0: a slot's data is one descriptor */
+    bool packed;
     bool indirect;
     bool event_idx;
 };
@@ -50,7 +53,9 @@ struct fe_slot {
     uint8_t *status;
     uint8_t *data;
     struct vring_desc *chain; /* indirect table, or this slot's part of the descriptor table */
-    uint16_t head;            /* descriptor index that goes into the available ring */
+    struct vring_packed_desc *packed_chain; /* indirect table, or what submit() copies into the ring */
+    uint16_t chain_length;
+    uint16_t head; /* descriptor index that goes into the available ring; packed: the buffer id */
     bool in_flight;
     /* What the chain describes now; prepare() rebuilds it only if that changes. */
     enum fe_direction direction;
@@ -65,6 +70,10 @@ struct fe_queue {
     struct vring_desc *desc;
     struct vring_avail *avail;
     struct vring_used *used;
+    /* The same three areas of a packed ring: 2.8. */
+    struct vring_packed_desc *packed_desc;
+    struct vring_packed_desc_event *driver_event; /* we write */
+    struct vring_packed_desc_event *device_event; /* the server writes */
     uint16_t *used_event;  /* we write: VIRTIO 1.2, 2.7.7 */
     uint16_t *avail_event; /* the server writes: VIRTIO 1.2, 2.7.10 */
     uint8_t *memory;
@@ -80,9 +89,12 @@ struct fe_queue {
     uint16_t *free_slots;
     uint16_t free_count;
     uint16_t in_flight;
+    /* Split: indices. Packed: positions, with the wrap counter in bit 15. */
     uint16_t avail_next;
     uint16_t avail_published;
     uint16_t last_used;
+    uint16_t head_flags;    /* packed: of the first descriptor that was submitted and not published */
+    uint16_t entries_ready; /* packed: submitted and not published */
     uint16_t used_event_written;
     bool suppressed; /* interrupts are switched off for good: the queue is polled */
     bool call_fd_nonblocking;
@@ -145,7 +157,7 @@ void fe_queue_kick(struct fe_queue *queue);
  * Collect completed slots, at most @max. The caller reads slot->status and gives each slot back.
  *
  * Returns: how many, 0 if none.
- * Errors:  -EPROTO  the used ring names a request that is not in flight; queue->broken says what.
+ * Errors:  -EPROTO  a used element names a request that is not in flight; queue->broken says what.
  */
 int fe_queue_reap(struct fe_queue *queue, uint16_t *slots, unsigned max);
 
@@ -164,5 +176,13 @@ int fe_queue_wait(struct fe_queue *queue);
 
 /** End a fe_queue_wait(), or the next one. Any thread. */
 void fe_queue_wake(struct fe_queue *queue);
+
+/**
+ * Where the server's completions end, reaped or not: what GET_VRING_BASE answers if everything that the server took is
+ * complete, and where it goes on after SET_VRING_BASE. Encoded as in these messages: split: an index; packed: the
+ * available position and, in the upper half, the used one, which are equal.
+ * Threads: the queue's, or any while nobody drives the queue.
+ */
+uint32_t fe_queue_base(const struct fe_queue *queue);
 
 #endif

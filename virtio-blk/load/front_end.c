@@ -189,9 +189,13 @@ int fe_negotiate(struct front_end *fe)
         wanted |= 1ull << VIRTIO_RING_F_INDIRECT_DESC;
     if (fe->options.layout.event_idx)
         wanted |= 1ull << VIRTIO_RING_F_EVENT_IDX;
+    if (fe->options.layout.packed)
+        wanted |= 1ull << VIRTIO_F_RING_PACKED;
     if (fe->options.protocol_features)
         wanted |= 1ull << WIRE_F_PROTOCOL_FEATURES;
     info->features = info->features_offered & wanted & fe->options.features_mask;
+    if (fe->options.layout.packed && !fe_has(info->features, VIRTIO_F_RING_PACKED))
+        return fe_fail(fe, -ENOTSUP, "the server offers no packed rings (leave out --packed)");
 
     if (fe_has(info->features, WIRE_F_PROTOCOL_FEATURES)) {
         rc = negotiate_protocol(fe);
@@ -286,9 +290,8 @@ int fe_queue_start(struct front_end *fe, unsigned index)
                        g_strerror(errno));
 
     struct wire_vring_state num = { .index = index, .num = queue->layout.size };
-    /* What is in the used ring is done; requests published beyond it are for the server to take (again). */
-    struct wire_vring_state base = { .index = index,
-                                     .num = le16toh(__atomic_load_n(&queue->used->idx, __ATOMIC_ACQUIRE)) };
+    /* What was used is done; requests published beyond it are for the server to take (again). */
+    struct wire_vring_state base = { .index = index, .num = fe_queue_base(queue) };
     struct wire_vring_addr addr = {
         .index = index,
         .desc_user_addr = (uintptr_t)queue->desc,
@@ -345,40 +348,59 @@ int fe_open(struct front_end *fe)
     return rc;
 }
 
-int fe_queue_stop(struct front_end *fe, unsigned index, uint16_t *base_out)
+int fe_queue_get_base(struct front_end *fe, unsigned index, uint32_t *base_out)
 {
     struct wire_vring_state state = { .index = index };
     int rc = fe_get(fe, WIRE_GET_VRING_BASE, &state, sizeof(state), &state, sizeof(state));
     if (rc < 0)
         return rc;
     fe->queue_started[index] = false;
-    if (state.index != index || state.num > UINT16_MAX)
+    if (state.index != index || (!fe->options.layout.packed && state.num > UINT16_MAX))
         return fe_fail(fe, -EPROTO, "queue %u: GET_VRING_BASE answers index %u, base %u", index, state.index,
                        state.num);
     *base_out = state.num;
     return 0;
 }
 
+int fe_queue_stop(struct front_end *fe, unsigned index, uint16_t *base_out)
+{
+    uint32_t base;
+    int rc = fe_queue_get_base(fe, index, &base);
+    if (rc == 0)
+        *base_out = (uint16_t)base;
+    return rc;
+}
+
+/* A stopped ring has nothing in flight: what was taken is completed, so both counts are equal. */
+static int check_base(struct front_end *fe, unsigned index, uint32_t base)
+{
+    uint32_t complete = fe_queue_base(&fe->queues[index]);
+    int16_t lost = (int16_t)(base - complete);
+    if (base == complete)
+        return 0;
+    if (fe->options.layout.packed)
+        return fe_fail(fe, -EPROTO,
+                       "queue %u: stopped with base %#x, but completions end at %#x: requests were taken and not "
+                       "completed, or completed more often than taken (a fault of the server)",
+                       index, base, complete);
+    return fe_fail(fe, -EPROTO,
+                   "queue %u: stopped with base %u but %u completions: %d requests were %s (a fault of the server)",
+                   index, base, complete, abs(lost),
+                   lost > 0 ? "taken and not completed" : "completed more often than taken");
+}
+
 int fe_stop(struct front_end *fe)
 {
     int first_error = 0;
     for (unsigned i = 0; i < fe->options.queue_count; i++) {
-        struct fe_queue *queue = &fe->queues[i];
-        uint16_t base;
+        uint32_t base;
         if (!fe->queue_started[i])
             continue;
-        int rc = fe_queue_stop(fe, i, &base);
+        int rc = fe_queue_get_base(fe, i, &base);
         if (rc == -ECONNRESET || rc == -ETIMEDOUT)
             return rc;
-        /* A stopped ring has nothing in flight: what was taken is completed, so both counts are equal. */
-        uint16_t used = le16toh(__atomic_load_n(&queue->used->idx, __ATOMIC_ACQUIRE));
-        int16_t lost = base - used;
-        if (rc == 0 && lost != 0)
-            rc = fe_fail(fe, -EPROTO,
-                         "queue %u: stopped with base %u but %u completions: %d requests were %s (a fault of "
-                         "the server)",
-                         i, base, used, abs(lost),
-                         lost > 0 ? "taken and not completed" : "completed more often than taken");
+        if (rc == 0)
+            rc = check_base(fe, i, base);
         if (rc < 0 && first_error == 0)
             first_error = rc;
     }

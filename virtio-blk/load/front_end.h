@@ -34,7 +34,7 @@ struct fe_options {
     const char *socket_path;
     int fd;                        /* an already connected socket instead of a path; -1: none. Taken over. */
     unsigned queue_count;          /* rings to set up */
-    struct fe_queue_layout layout; /* of each ring; indirect and event_idx say what to ask for */
+    struct fe_queue_layout layout; /* of each ring; indirect and event_idx say what to ask for, packed what to insist on */
     bool reply_ack;                /* ask for it */
     uint64_t protocol_wanted;      /* protocol features to ask for beside MQ, CONFIG and REPLY_ACK: see fe_control.h */
     bool protocol_features;        /* false: behave like a front end from before they existed */
@@ -112,7 +112,9 @@ int fe_stop(struct front_end *fe);
 /* One ring of these, for tests of partial starts and stops. */
 int fe_queue_start(struct front_end *fe, unsigned queue_index);
 int fe_queue_enable(struct front_end *fe, unsigned queue_index, bool enable);
-int fe_queue_stop(struct front_end *fe, unsigned queue_index, uint16_t *base_out);
+int fe_queue_stop(struct front_end *fe, unsigned queue_index, uint16_t *base_out); /* packed: the available position */
+/* The same, with the whole answer of GET_VRING_BASE: see fe_queue_base(). */
+int fe_queue_get_base(struct front_end *fe, unsigned queue_index, uint32_t *base_out);
 
 struct fe_queue *fe_queue(struct front_end *fe, unsigned queue_index);
 const struct fe_info *fe_info(const struct front_end *fe);

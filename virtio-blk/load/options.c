@@ -13,7 +13,7 @@ struct raw_options {
     int iodepth, queues, queue_size, rwmixread, restarts, passes;
     gint64 number_ios, seed, generation;
     double runtime, hold, timeout;
-    gboolean poll, json, no_indirect, no_event_idx, no_reply_ack, no_protocol_features, no_drain;
+    gboolean poll, json, no_indirect, no_event_idx, no_reply_ack, no_protocol_features, no_drain, packed;
     gboolean write_only, read_only, version;
 };
 
@@ -48,8 +48,9 @@ static GOptionContext *make_context(enum load_command command, struct raw_option
           NULL },
         { "no-indirect", 0, 0, G_OPTION_ARG_NONE, &raw->no_indirect, "Do not negotiate indirect descriptors",
           NULL },
+        { "packed", 0, 0, G_OPTION_ARG_NONE, &raw->packed, "Use packed rings; the server must offer them", NULL },
         { "queue-size", 0, 0, G_OPTION_ARG_INT, &raw->queue_size,
-          "Entries of a ring, a power of two (default 128)", "N" },
+          "Entries of a ring, a power of two unless --packed (default 128)", "N" },
         { "version", 0, 0, G_OPTION_ARG_NONE, &raw->version, "Print the version", NULL },
         { NULL },
     };
@@ -282,7 +283,7 @@ static char *check(struct load_options *options, const struct raw_options *raw)
         return problem;
     if (bs == 0)
         return g_strdup("--bs=0: a request needs data (use 512 or more)");
-    if (raw->queue_size & (raw->queue_size - 1))
+    if (!raw->packed && raw->queue_size & (raw->queue_size - 1))
         return g_strdup_printf("--queue-size=%d: not a power of two (use 64, 128, 256, ...)",
                                raw->queue_size);
     if (raw->cpu && !options_parse_cpus(raw->cpu, options->cpus))
@@ -314,6 +315,7 @@ static char *check(struct load_options *options, const struct raw_options *raw)
     options->drain = !raw->no_drain;
     options->poll = raw->poll;
     options->json = raw->json;
+    options->packed = raw->packed;
     options->indirect = !raw->no_indirect;
     options->event_idx = !raw->no_event_idx;
     options->reply_ack = !raw->no_reply_ack;
@@ -393,6 +395,7 @@ struct fe_options options_front_end(const struct load_options *options)
         .slot_count = options->iodepth,
         .slot_bytes = options->block_bytes,
         .segment_bytes = options->segment_bytes,
+        .packed = options->packed,
         .indirect = options->indirect,
         .event_idx = options->event_idx,
     };

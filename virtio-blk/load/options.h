@@ -27,6 +27,7 @@ struct load_options {
     unsigned iodepth;
     uint32_t segment_bytes; /* 0: one segment */
     bool poll;
+    bool packed;
     bool indirect;
     bool event_idx;
     bool reply_ack;

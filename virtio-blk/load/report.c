@@ -122,10 +122,10 @@ static void report_json(const struct run_report *report)
     json_object_set_new(object, "restart_count", json_integer(report->restart_count));
     json_object_set_new(object, "interrupted", json_boolean(report->interrupted));
     json_object_set_new(object, "options",
-                        json_pack("{ss ss sI si si si sb sb sb sI}", "socket-path", options->socket_path,
+                        json_pack("{ss ss sI si si si sb sb sb sb sI}", "socket-path", options->socket_path,
                                   "rw", options->rw_name, "bs", (json_int_t)options->block_bytes, "iodepth",
                                   (int)options->iodepth, "queues", (int)options->queue_count, "queue-size",
-                                  (int)options->queue_size, "poll", (int)options->poll, "event-idx",
+                                  (int)options->queue_size, "packed", (int)options->packed, "poll", (int)options->poll, "event-idx",
                                   (int)(report->info->features >> VIRTIO_RING_F_EVENT_IDX & 1), "indirect",
                                   (int)(report->info->features >> VIRTIO_RING_F_INDIRECT_DESC & 1), "seed",
                                   (json_int_t)options->seed));

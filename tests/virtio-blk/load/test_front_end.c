@@ -169,12 +169,14 @@ static void test_what_cannot_be_agreed(void **state)
         uint64_t without;
         unsigned queues, slots, bytes, segment;
         const char *words;
+        bool packed;
     } cases[] = {
         { 1ull << 32, 1, 32, 4096, 0, "no VIRTIO_F_VERSION_1" },
         { 0, 5, 32, 4096, 0, "use --queues=4 or fewer" },
         { 0, 1, 129, 4096, 0, "use --iodepth=128" },
         { 1ull << 28, 1, 43, 4096, 0, "use --iodepth=42" },
         { 0, 1, 1, 65536, 512, "does not fit into a queue" },
+        { 0, 1, 32, 4096, 0, "offers no packed rings", true },
     };
     for (unsigned i = 0; i < G_N_ELEMENTS(cases); i++) {
         struct fake_options fake = fake_defaults;
@@ -185,6 +187,7 @@ static void test_what_cannot_be_agreed(void **state)
         options.layout.slot_count = cases[i].slots;
         options.layout.slot_bytes = cases[i].bytes;
         options.layout.segment_bytes = cases[i].segment;
+        options.layout.packed = cases[i].packed;
         struct front_end *fe = fe_create(&options);
         assert_true(fe_connect(fe) == 0 && fe_negotiate(fe) < 0);
         if (!strstr(fe_error(fe), cases[i].words))

@@ -109,8 +109,11 @@ static void test_defaults(void **state)
     char *problem = NULL;
     assert_int_equal(parse(&options, "vblk-load --socket-path=/s", &problem), OPTIONS_RUN);
     assert_int_equal(options.read_percent, 100);
-    assert_true(options.random && options.drain && options.indirect && options.event_idx);
+    assert_true(options.random && options.drain && options.indirect && options.event_idx && !options.packed);
     assert_int_equal(options.runtime_ns, 10000000000);
+    options_clear(&options);
+    assert_int_equal(parse(&options, "vblk-load --socket-path=/s --packed --queue-size=99", &problem), OPTIONS_RUN);
+    assert_true(options.packed && options.queue_size == 99);
     options_clear(&options);
     assert_int_equal(parse(&options, "vblk-load --socket-path=/s --number-ios=5", &problem), OPTIONS_RUN);
     assert_int_equal(options.runtime_ns, 0);
@@ -135,6 +138,7 @@ static void test_bad_values_are_named(void **state)
     assert_usage("vblk-load --socket-path=/s --iodepth=many", "--iodepth");
     assert_usage("vblk-load --socket-path=/s --queues=-1", "--queues=-1");
     assert_usage("vblk-load --socket-path=/s --queue-size=100", "--queue-size=100: not a power of two");
+    assert_usage("vblk-load --socket-path=/s --packed --queue-size=3", "--queue-size=3");
     assert_usage("vblk-load --socket-path=/s --runtime=0", "--runtime=0");
     assert_usage("vblk-load --socket-path=/s --runtime=nan", "--runtime=nan");
     assert_usage("vblk-load --socket-path=/s --rwmixread=101", "--rwmixread=101");
