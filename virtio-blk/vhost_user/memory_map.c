@@ -269,19 +269,18 @@ static unsigned find(const struct vhost_user_memory_map *map, uint64_t guest_add
     return map->count;
 }
 
-int vhost_user_memory_map_translate_near(const struct vhost_user_memory_map *map, unsigned *hint_inout,
-                                         uint64_t guest_address, uint64_t size_bytes, struct iovec *iov,
-                                         int iov_max)
+int vhost_user_memory_map_translate_far(const struct vhost_user_memory_map *map, struct vhost_user_memory_hint *hint,
+                                        uint64_t guest_address, uint64_t size_bytes, struct iovec *iov, int iov_max)
 {
-    unsigned at = *hint_inout;
+    unsigned at;
     if (!size_bytes)
         return -EINVAL;
-    if (at >= map->count || !holds(&map->regions[at], guest_address)) {
-        at = find(map, guest_address);
-        if (at == map->count)
-            return -EFAULT;
-        *hint_inout = at;
-    }
+    at = find(map, guest_address);
+    if (at == map->count)
+        return -EFAULT;
+    *hint = (struct vhost_user_memory_hint){ .guest_address = map->regions[at].guest_address,
+                                             .size_bytes = map->regions[at].size_bytes,
+                                             .bytes = map->regions[at].mapping.bytes };
     for (int used = 0;; at++) {
         const struct region *region = &map->regions[at];
         /* No overflow: create() has checked address + size of each region, and the next one is held to begin
@@ -303,8 +302,8 @@ int vhost_user_memory_map_translate_near(const struct vhost_user_memory_map *map
 int vhost_user_memory_map_translate(const struct vhost_user_memory_map *map, uint64_t guest_address,
                                     uint64_t size_bytes, struct iovec *iov, int iov_max)
 {
-    unsigned hint = 0;
-    return vhost_user_memory_map_translate_near(map, &hint, guest_address, size_bytes, iov, iov_max);
+    struct vhost_user_memory_hint hint = { 0 };
+    return vhost_user_memory_map_translate_far(map, &hint, guest_address, size_bytes, iov, iov_max);
 }
 
 void *vhost_user_memory_map_user(const struct vhost_user_memory_map *map, uint64_t user_address,

@@ -64,13 +64,31 @@ void vhost_user_memory_map_unref(struct vhost_user_memory_map *map); /**< any th
 int vhost_user_memory_map_translate(const struct vhost_user_memory_map *map, uint64_t guest_address,
                                     uint64_t size_bytes, struct iovec *iov, int iov_max);
 
-/**
- * The same with a memory of where the last hit was: *hint_inout starts at 0 and belongs to one thread at a
- * time. Chains of one queue mostly lie in one region, so the search is mostly one comparison.
- */
-int vhost_user_memory_map_translate_near(const struct vhost_user_memory_map *map, unsigned *hint_inout,
-                                         uint64_t guest_address, uint64_t size_bytes, struct iovec *iov,
-                                         int iov_max);
+/** The region of the last hit, by value. All zero to begin with; of one map, and of one thread at a time. */
+struct vhost_user_memory_hint {
+    uint64_t guest_address, size_bytes;
+    uint8_t *bytes;
+};
+
+/** For the function below: the hint does not help. */
+int vhost_user_memory_map_translate_far(const struct vhost_user_memory_map *map, struct vhost_user_memory_hint *hint,
+                                        uint64_t guest_address, uint64_t size_bytes, struct iovec *iov, int iov_max);
+
+/** The same with a memory of where the last hit was. Chains of one queue mostly lie in one region: two comparisons and no call. */
+static inline int vhost_user_memory_map_translate_near(const struct vhost_user_memory_map *map,
+                                                       struct vhost_user_memory_hint *hint, uint64_t guest_address,
+                                                       uint64_t size_bytes, struct iovec *iov, int iov_max)
+{
+    /* Both wrap to something huge below the region's begin, and for size 0: that is for the other one to refuse. */
+    uint64_t offset = guest_address - hint->guest_address;
+
+    if (offset < hint->size_bytes && size_bytes - 1 < hint->size_bytes - offset && iov_max > 0) {
+        iov->iov_base = hint->bytes + offset;
+        iov->iov_len = size_bytes;
+        return 1;
+    }
+    return vhost_user_memory_map_translate_far(map, hint, guest_address, size_bytes, iov, iov_max);
+}
 
 /** Front-end (user) address of a ring to ours; the whole range must lie in one region, else NULL. */
 void *vhost_user_memory_map_user(const struct vhost_user_memory_map *map, uint64_t user_address,

@@ -35,6 +35,7 @@ struct split_ring {
     uint16_t *used_flags, *used_index, *avail_event;
     uint32_t *used_ring; /* pairs: head, written bytes */
     uint16_t avail_seen; /* the available index as checked last; entries [popped, avail_seen) may be taken */
+    uint16_t asked_heads, asked_chains; /* up to where their descriptors, and what these begin with, were prefetched */
     uint16_t signalled;  /* used index at the last decision about an interrupt */
     uint16_t event;      /* what avail_event holds */
 };
@@ -67,7 +68,7 @@ struct vblk_virtqueue {
     _Atomic bool notifications;
     bool broken;
     bool signalled_valid;
-    unsigned region_hint;
+    struct vhost_user_memory_hint region_hint;
     unsigned in_flight, iov_in_flight;
     struct holder *free;
     bool head_is_out[]; /* by head, or buffer id */
@@ -182,11 +183,13 @@ static inline int table_read(struct vblk_virtqueue *vq, struct chain *chain, con
 
 /*
  * A format. take() reads the next chain: 1, or 0 if there is none, or -ENOMEM, or -EPROTO with chain->reason. The
- * caller moves `popped` on or gives chain->holder back. put() writes a used element and moves `used` on.
+ * caller moves `popped` on or gives chain->holder back. put() writes a used element and moves `used` on; publish() shows the
+ * driver all that were put. should_interrupt() publishes, too.
  */
 int vblk_split_init(struct vblk_virtqueue *vq, const struct vblk_virtqueue_config *config);
 int vblk_split_take(struct vblk_virtqueue *vq, struct chain *chain);
 void vblk_split_put(struct vblk_virtqueue *vq, const struct vblk_element *element, uint32_t written_bytes);
+void vblk_split_publish(struct vblk_virtqueue *vq);
 bool vblk_split_pending(const struct vblk_virtqueue *vq);
 uint16_t vblk_split_peek(const struct vblk_virtqueue *vq);
 bool vblk_split_should_interrupt(struct vblk_virtqueue *vq);

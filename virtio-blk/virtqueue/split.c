@@ -56,7 +56,7 @@ int vblk_split_init(struct vblk_virtqueue *vq, const struct vblk_virtqueue_confi
     ring->used_index = ring->used_flags + 1;
     ring->used_ring = (uint32_t *)used + 1;
     ring->avail_event = ring->used_flags + 2 + 4 * config->size;
-    vq->popped = ring->avail_seen = (uint16_t)config->base;
+    vq->popped = ring->avail_seen = ring->asked_heads = ring->asked_chains = (uint16_t)config->base;
     vq->used = ring->signalled = ring_read16(ring->used_index);
     ring_write16(vq, ring->used_flags, 0, __ATOMIC_RELAXED);
     return 0;
@@ -151,6 +151,33 @@ static int available(struct vblk_virtqueue *vq)
     return count;
 }
 
+/* How many chains ahead the descriptor at its head is asked for, and how many what that one refers to. */
+#define ASK_HEADS 8
+#define ASK_CHAINS 4
+
+/*
+ * The driver, on another processor, has just written what is to be read: each first look would wait for the line to come
+ * over. Those of several chains come together if they are asked for together. What is read here is a guess where to
+ * look, checked like everything else when the chain is taken.
+ */
+static void ask_ahead(struct vblk_virtqueue *vq, uint16_t popped)
+{
+    struct split_ring *ring = &vq->split;
+    uint16_t mask = vq->size - 1, ahead = ring->avail_seen - popped;
+    uint16_t heads = popped + (ahead < ASK_HEADS ? ahead : ASK_HEADS);
+    uint16_t chains = popped + (ahead < ASK_CHAINS ? ahead : ASK_CHAINS);
+    for (; ring->asked_heads != heads; ring->asked_heads++)
+        __builtin_prefetch(&ring->desc[ring_read16(&ring->avail_ring[ring->asked_heads & mask]) & mask]);
+    for (; ring->asked_chains != chains; ring->asked_chains++) {
+        uint16_t head = ring_read16(&ring->avail_ring[ring->asked_chains & mask]) & mask;
+        struct descriptor first = descriptor_read(&ring->desc[head]);
+        struct iovec at;
+        if (first.size_bytes &&
+            vhost_user_memory_map_translate_near(vq->map, &vq->region_hint, first.address, 1, &at, 1) == 1)
+            __builtin_prefetch(at.iov_base);
+    }
+}
+
 int vblk_split_take(struct vblk_virtqueue *vq, struct chain *chain)
 {
     int count = available(vq);
@@ -159,6 +186,7 @@ int vblk_split_take(struct vblk_virtqueue *vq, struct chain *chain)
     if (count <= 0)
         return count;
     uint16_t popped = popped_index(vq);
+    ask_ahead(vq, popped);
     chain->popped_after = popped + 1;
     chain->head = ring_read16(&vq->split.avail_ring[popped & (vq->size - 1)]);
     if (chain->head >= vq->size) {
@@ -200,8 +228,12 @@ void vblk_split_put(struct vblk_virtqueue *vq, const struct vblk_element *elemen
     /* After 65,536 pushes without a decision the distance to the last one is lost. */
     if (used == vq->split.signalled)
         vq->signalled_valid = false;
+}
+
+void vblk_split_publish(struct vblk_virtqueue *vq)
+{
     /* ORDER virtqueue.used, device's side */
-    ring_write16(vq, vq->split.used_index, used, __ATOMIC_RELEASE);
+    ring_write16(vq, vq->split.used_index, used_index(vq), __ATOMIC_RELEASE);
 }
 
 /* ---- notification suppression ---- */
@@ -214,7 +246,8 @@ bool vblk_split_should_interrupt(struct vblk_virtqueue *vq)
         return false;
     vq->split.signalled = used;
     vq->signalled_valid = true;
-    /* ORDER virtqueue.event, device's side of interrupts: the index again, as an exchange */
+    /* ORDER virtqueue.event, device's side of interrupts, and ORDER virtqueue.used for what was not yet published: an
+     * exchange, also where the index is there already. */
     ring_exchange16(vq, vq->split.used_index, used);
     if (!vq->event_idx)
         return !(le16toh(__atomic_load_n(vq->split.avail_flags, __ATOMIC_SEQ_CST)) & VRING_AVAIL_F_NO_INTERRUPT);

@@ -108,7 +108,7 @@ struct vblk_element *vblk_virtqueue_pop(struct vblk_virtqueue *vq, int *error_ou
     return NULL;
 }
 
-void vblk_virtqueue_push(struct vblk_virtqueue *vq, struct vblk_element *element, uint32_t written_bytes)
+void vblk_virtqueue_push_unseen(struct vblk_virtqueue *vq, struct vblk_element *element, uint32_t written_bytes)
 {
     assert(vq->head_is_out[element->head] && written_bytes <= element->in_bytes);
     if (vq->is_packed)
@@ -116,6 +116,17 @@ void vblk_virtqueue_push(struct vblk_virtqueue *vq, struct vblk_element *element
     else
         vblk_split_put(vq, element, written_bytes);
     given_back(vq, element);
+}
+
+void vblk_virtqueue_publish(struct vblk_virtqueue *vq)
+{
+    vblk_split_publish(vq);
+}
+
+void vblk_virtqueue_push(struct vblk_virtqueue *vq, struct vblk_element *element, uint32_t written_bytes)
+{
+    vblk_virtqueue_push_unseen(vq, element, written_bytes);
+    vblk_virtqueue_publish(vq);
 }
 
 void vblk_virtqueue_discard(struct vblk_virtqueue *vq, struct vblk_element *element)

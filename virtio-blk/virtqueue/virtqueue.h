@@ -92,6 +92,13 @@ struct vblk_element *vblk_virtqueue_pop(struct vblk_virtqueue *vq, int *error_ou
 void vblk_virtqueue_push(struct vblk_virtqueue *vq, struct vblk_element *element, uint32_t written_bytes);
 
 /**
+ * The same for one of a batch: the driver sees it at the next vblk_virtqueue_publish(), push or should_interrupt(), one of
+ * which must follow soon. Each time that a driver which polls is shown something, a cache line goes back and forth.
+ */
+void vblk_virtqueue_push_unseen(struct vblk_virtqueue *vq, struct vblk_element *element, uint32_t written_bytes);
+void vblk_virtqueue_publish(struct vblk_virtqueue *vq);
+
+/**
  * The chain was well-formed, but cannot be what its device defines (no room for a header): it is dropped without
  * being given back, and the queue is broken as after -EPROTO. The element is gone.
  */
