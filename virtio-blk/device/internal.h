@@ -133,6 +133,8 @@ struct vblk_queue {
     struct rt_coroutine *drain_waiter;
     unsigned drains;          /* that wait for its requests: nothing waits for a resume */
     uint64_t next_request_id, last_request_id;
+    int64_t batch_ns;         /* coarse clock, read once a batch */
+    unsigned unshown;         /* used elements that the driver was not shown yet */
     _Atomic uint32_t in_flight; /* written by the queue's loop only */
     _Atomic bool broken;
     _Atomic(const char *) broken_reason; /* a constant */

@@ -148,7 +148,7 @@ static bool begin_one(struct vblk_queue *queue)
     }
     queue->free_requests = request->next_free;
     id = take_request_id(queue);
-    atomic_store_explicit(&request->begin_ns, vblk_status_coarse_now_ns(), memory_order_relaxed);
+    atomic_store_explicit(&request->begin_ns, queue->batch_ns, memory_order_relaxed);
     /* Release: whoever sees these sees that the life before has ended (ORDER request.slot). */
     atomic_store_explicit(&request->told_offset_bytes, request->offset_bytes, memory_order_release);
     atomic_store_explicit(&request->told_size_bytes, request->size_bytes, memory_order_release);
@@ -164,6 +164,16 @@ static bool begin_one(struct vblk_queue *queue)
     return true;
 }
 
+/* Of requests that end at once the driver sees half of what waited, then half of the rest, and so on: each time a cache line
+ * goes there and back, but while nothing is shown a driver that polls has nothing to do. */
+static void show_half(struct vblk_queue *queue)
+{
+    if (queue->unshown == 0 || queue->unshown < vblk_virtqueue_waiting(queue->vq))
+        return;
+    vblk_virtqueue_publish(queue->vq);
+    queue->unshown = 0;
+}
+
 static bool process(struct vblk_queue *queue)
 {
     unsigned count = 0;
@@ -172,11 +182,14 @@ static bool process(struct vblk_queue *queue)
         return false;
     queue->busy = true;
     queue->unfinished = false;
+    queue->batch_ns = vblk_status_coarse_now_ns();
     do {
         if (!queue->polling)
             vblk_queue_set_notifications(queue, false, VBLK_PROCESSING);
-        while (count < BATCH_MAX && begin_one(queue))
+        while (count < BATCH_MAX && begin_one(queue)) {
             count++;
+            show_half(queue);
+        }
         if (count == BATCH_MAX) {
             /* Notifications stay off: the bottom half goes on here, also if nothing more has come by then. */
             queue->unfinished = true;
@@ -282,6 +295,7 @@ void vblk_queue_interrupt(struct vblk_queue *queue)
     if (!queue->interrupt_pending)
         return;
     queue->interrupt_pending = false;
+    queue->unshown = 0;
     if (queue->dirty_log)
         vblk_dirty_announce(queue);
     call_fd = atomic_load_explicit(&queue->call_fd, memory_order_relaxed);
@@ -307,7 +321,8 @@ void vblk_queue_complete(struct vblk_request *request, uint8_t status, uint32_t 
     *request->status = status;
     if (__builtin_expect(queue->dirty_log != NULL, 0))
         vblk_dirty_mark(request, data_bytes);
-    vblk_virtqueue_push(queue->vq, request->element, data_bytes + 1);
+    vblk_virtqueue_push_unseen(queue->vq, request->element, data_bytes + 1); /* shown with the interrupt at the latest */
+    queue->unshown++;
     vblk_count(&queue->counters.completions);
     vblk_count_request(request, status != 0);
     lttng_ust_tracepoint(vblk_request, end, id, status);

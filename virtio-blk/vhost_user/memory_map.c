@@ -280,7 +280,7 @@ int vhost_user_memory_map_translate_far(const struct vhost_user_memory_map *map,
         return -EFAULT;
     *hint = (struct vhost_user_memory_hint){ .guest_address = map->regions[at].guest_address,
                                              .size_bytes = map->regions[at].size_bytes,
-                                             .bytes = map->regions[at].mapping.bytes };
+                                             .bytes = map->regions[at].bytes };
     for (int used = 0;; at++) {
         const struct region *region = &map->regions[at];
         /* No overflow: create() has checked address + size of each region, and the next one is held to begin

@@ -47,6 +47,8 @@ struct packed_ring {
     uint16_t event;       /* the position in device_event */
     unsigned entries_out; /* of the ring: what the driver may not have made available again */
     unsigned entries_put; /* since the last decision about an interrupt; counts only while signalled_valid */
+    uint16_t *unseen;     /* flags of the first used descriptor that was put and not published; NULL: none */
+    uint16_t unseen_flags; /* what they are to become */
 };
 
 struct vblk_virtqueue {
@@ -190,6 +192,7 @@ int vblk_split_init(struct vblk_virtqueue *vq, const struct vblk_virtqueue_confi
 int vblk_split_take(struct vblk_virtqueue *vq, struct chain *chain);
 void vblk_split_put(struct vblk_virtqueue *vq, const struct vblk_element *element, uint32_t written_bytes);
 void vblk_split_publish(struct vblk_virtqueue *vq);
+unsigned vblk_split_waiting(const struct vblk_virtqueue *vq);
 bool vblk_split_pending(const struct vblk_virtqueue *vq);
 uint16_t vblk_split_peek(const struct vblk_virtqueue *vq);
 bool vblk_split_should_interrupt(struct vblk_virtqueue *vq);
@@ -199,6 +202,8 @@ void vblk_split_disable_notifications(struct vblk_virtqueue *vq);
 int vblk_packed_init(struct vblk_virtqueue *vq, const struct vblk_virtqueue_config *config);
 int vblk_packed_take(struct vblk_virtqueue *vq, struct chain *chain);
 void vblk_packed_put(struct vblk_virtqueue *vq, const struct vblk_element *element, uint32_t written_bytes);
+void vblk_packed_publish(struct vblk_virtqueue *vq);
+unsigned vblk_packed_waiting(const struct vblk_virtqueue *vq);
 bool vblk_packed_pending(const struct vblk_virtqueue *vq);
 uint16_t vblk_packed_peek(const struct vblk_virtqueue *vq);
 bool vblk_packed_should_interrupt(struct vblk_virtqueue *vq);

@@ -27,6 +27,9 @@
  *   by an exchange: here it is a lone fence. It orders no data, so ThreadSanitizer need not see it.
  */
 
+/* How far vblk_packed_waiting() looks; a power of two. */
+#define PEEK_AHEAD_MAX 16
+
 #define POSITION 0x7fff
 #define WRAP 0x8000
 #define AVAIL (1 << VRING_PACKED_DESC_F_AVAIL)
@@ -194,6 +197,20 @@ bool vblk_packed_pending(const struct vblk_virtqueue *vq)
     return is_available(ring_read16(flags_at(vq, popped)), popped);
 }
 
+unsigned vblk_packed_waiting(const struct vblk_virtqueue *vq)
+{
+    /* Nobody says how many; a look at some tells about how many descriptors, which are hardly more than chains. */
+    for (unsigned count = PEEK_AHEAD_MAX; count > 0; count /= 2) {
+        uint16_t last;
+        if (count > vq->size)
+            continue;
+        last = advance(vq, popped_index(vq), count - 1);
+        if (is_available(ring_read16(flags_at(vq, last)), last))
+            return count;
+    }
+    return 0;
+}
+
 uint16_t vblk_packed_peek(const struct vblk_virtqueue *vq)
 {
     uint16_t popped = popped_index(vq);
@@ -215,8 +232,21 @@ void vblk_packed_put(struct vblk_virtqueue *vq, const struct vblk_element *eleme
     /* After a whole turn without a decision an event is ahead or behind, nobody knows. */
     if (vq->packed.entries_put > vq->size)
         vq->signalled_valid = false;
+    /* A driver reads used descriptors in order, so it sees nothing of a batch before the first one's flags. */
+    if (!vq->packed.unseen) {
+        vq->packed.unseen = &desc->flags;
+        vq->packed.unseen_flags = flags;
+    } else {
+        ring_write16(vq, &desc->flags, flags, __ATOMIC_RELAXED);
+    }
+}
+
+void vblk_packed_publish(struct vblk_virtqueue *vq)
+{
     /* ORDER virtqueue.used, device's side */
-    ring_write16(vq, &desc->flags, flags, __ATOMIC_RELEASE);
+    if (vq->packed.unseen)
+        ring_write16(vq, vq->packed.unseen, vq->packed.unseen_flags, __ATOMIC_RELEASE);
+    vq->packed.unseen = NULL;
 }
 
 /* ---- notification suppression ---- */
@@ -237,6 +267,7 @@ bool vblk_packed_should_interrupt(struct vblk_virtqueue *vq)
         return false;
     vq->packed.entries_put = 0;
     vq->signalled_valid = true;
+    vblk_packed_publish(vq);
     full_fence(); /* ORDER virtqueue.event, device's side of interrupts */
     uint16_t flags = le16toh(__atomic_load_n(&vq->packed.driver_event->flags, __ATOMIC_SEQ_CST));
     if (flags == VRING_PACKED_EVENT_FLAG_DISABLE)

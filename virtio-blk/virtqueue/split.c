@@ -230,6 +230,11 @@ void vblk_split_put(struct vblk_virtqueue *vq, const struct vblk_element *elemen
         vq->signalled_valid = false;
 }
 
+unsigned vblk_split_waiting(const struct vblk_virtqueue *vq)
+{
+    return (uint16_t)(vq->split.avail_seen - popped_index(vq));
+}
+
 void vblk_split_publish(struct vblk_virtqueue *vq)
 {
     /* ORDER virtqueue.used, device's side */
@@ -246,8 +251,9 @@ bool vblk_split_should_interrupt(struct vblk_virtqueue *vq)
         return false;
     vq->split.signalled = used;
     vq->signalled_valid = true;
-    /* ORDER virtqueue.event, device's side of interrupts, and ORDER virtqueue.used for what was not yet published: an
-     * exchange, also where the index is there already. */
+    /* Twice: a plain store is on its way to a driver that polls while the exchange still waits for all stores before it. */
+    vblk_split_publish(vq);
+    /* ORDER virtqueue.event, device's side of interrupts: the index again, as an exchange */
     ring_exchange16(vq, vq->split.used_index, used);
     if (!vq->event_idx)
         return !(le16toh(__atomic_load_n(vq->split.avail_flags, __ATOMIC_SEQ_CST)) & VRING_AVAIL_F_NO_INTERRUPT);

@@ -120,7 +120,10 @@ void vblk_virtqueue_push_unseen(struct vblk_virtqueue *vq, struct vblk_element *
 
 void vblk_virtqueue_publish(struct vblk_virtqueue *vq)
 {
-    vblk_split_publish(vq);
+    if (vq->is_packed)
+        vblk_packed_publish(vq);
+    else
+        vblk_split_publish(vq);
 }
 
 void vblk_virtqueue_push(struct vblk_virtqueue *vq, struct vblk_element *element, uint32_t written_bytes)
@@ -139,6 +142,11 @@ void vblk_virtqueue_discard(struct vblk_virtqueue *vq, struct vblk_element *elem
 bool vblk_virtqueue_pending(struct vblk_virtqueue *vq)
 {
     return !vq->broken && (vq->is_packed ? vblk_packed_pending(vq) : vblk_split_pending(vq));
+}
+
+unsigned vblk_virtqueue_waiting(const struct vblk_virtqueue *vq)
+{
+    return vq->is_packed ? vblk_packed_waiting(vq) : vblk_split_waiting(vq);
 }
 
 /* ---- notification suppression ---- */

@@ -69,6 +69,8 @@ void vblk_virtqueue_destroy(struct vblk_virtqueue *vq); /**< no element may be o
 
 /** The driver's index moved and there is something to pop. Memory only. */
 bool vblk_virtqueue_pending(struct vblk_virtqueue *vq);
+/** About how many more can be popped: what the last pop saw, or some; for those who choose when to publish. */
+unsigned vblk_virtqueue_waiting(const struct vblk_virtqueue *vq);
 
 /**
  * Next chain, or NULL: nothing there (error_out 0), or an error.

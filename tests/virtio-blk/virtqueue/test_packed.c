@@ -436,6 +436,35 @@ static void rings_that_cannot_be_are_refused(void **state)
     guest_deinit(&guest);
 }
 
+/* The driver sees none of a batch before it is published, or asked whether it wants an interrupt; then all, in order. */
+static void a_batch_is_shown_at_once(void **state)
+{
+    struct guest guest;
+    guest_init(&guest, 8, GUEST_F_PACKED, BEGIN);
+    uint16_t used = BEGIN;
+    for (unsigned how = 0; how < 3; how++) {
+        for (uint16_t id = 0; id < 5; id++)
+            offer_one(&guest, id);
+        for (unsigned i = 0; i < 4; i++) {
+            struct vblk_element *element = pop_one(&guest);
+            assert_in_range(vblk_virtqueue_waiting(guest.vq), 1, 4 - i);
+            vblk_virtqueue_push_unseen(guest.vq, element, 0);
+        }
+        assert_not_used(&guest, used); /* the one that a driver looks at next */
+        if (how == 0)
+            vblk_virtqueue_publish(guest.vq);
+        else if (how == 1)
+            assert_true(vblk_virtqueue_should_interrupt(guest.vq));
+        vblk_virtqueue_push(guest.vq, pop_one(&guest), 0); /* shows what came before it, too */
+        assert_int_equal(vblk_virtqueue_waiting(guest.vq), 0);
+        for (uint16_t id = 0; id < 5; id++) {
+            assert_used(&guest, used, id, 0);
+            used = packed_advance(&guest, used, 1);
+        }
+    }
+    guest_deinit(&guest);
+}
+
 /* ---- notification suppression ---- */
 
 static void serve_one(struct guest *guest)
@@ -792,6 +821,7 @@ int main(void)
         cmocka_unit_test(a_queue_goes_on_where_it_was_told),
         cmocka_unit_test(more_than_the_ring_has_cannot_be_out),
         cmocka_unit_test(rings_that_cannot_be_are_refused),
+        cmocka_unit_test(a_batch_is_shown_at_once),
         cmocka_unit_test(interrupts_follow_the_flags),
         cmocka_unit_test(interrupts_follow_the_event_position),
         cmocka_unit_test(kicks_follow_the_flags),

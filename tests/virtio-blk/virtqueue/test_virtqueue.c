@@ -289,6 +289,38 @@ static void random_chains_come_out_right(void **state)
 
 /* ---- notification suppression ---- */
 
+/* The driver sees none of a batch before it is published, or asked whether it wants an interrupt; then all, in order. */
+static void a_batch_is_shown_at_once(void **state)
+{
+    struct guest guest;
+    guest_init(&guest, 8, 0, 65533);
+    uint16_t used = 65533;
+    for (unsigned how = 0; how < 3; how++) {
+        for (uint16_t head = 0; head < 5; head++) {
+            guest_desc(&guest, head, GUEST_DATA, 1, VRING_DESC_F_WRITE, 0);
+            guest_offer(&guest, head);
+        }
+        for (unsigned i = 0; i < 4; i++) {
+            struct vblk_element *element = pop_one(&guest);
+            assert_int_equal(vblk_virtqueue_waiting(guest.vq), 4 - i);
+            vblk_virtqueue_push_unseen(guest.vq, element, i % 2);
+        }
+        assert_int_equal(guest_used_index(&guest), used);
+        if (how == 0)
+            vblk_virtqueue_publish(guest.vq);
+        else if (how == 1)
+            assert_true(vblk_virtqueue_should_interrupt(guest.vq));
+        vblk_virtqueue_push(guest.vq, pop_one(&guest), 0); /* shows what came before it, too */
+        assert_int_equal(guest_used_index(&guest), (uint16_t)(used + 5));
+        for (uint16_t i = 0; i < 5; i++) {
+            assert_int_equal(guest_used_head(&guest, used + i), i);
+            assert_int_equal(guest_used_bytes(&guest, used + i), i < 4 ? i % 2 : 0);
+        }
+        used += 5;
+    }
+    guest_deinit(&guest);
+}
+
 static void interrupts_follow_the_flags(void **state)
 {
     struct guest guest;
@@ -741,6 +773,7 @@ int main(void)
         cmocka_unit_test(an_indirect_table_may_lie_anywhere),
         cmocka_unit_test(long_chains_have_a_budget_and_none_is_lost),
         cmocka_unit_test(random_chains_come_out_right),
+        cmocka_unit_test(a_batch_is_shown_at_once),
         cmocka_unit_test(interrupts_follow_the_flags),
         cmocka_unit_test(interrupts_follow_the_event_index),
         cmocka_unit_test(kicks_follow_the_flags),
