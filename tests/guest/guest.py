@@ -31,9 +31,10 @@ class Guest:
     directory:  where the console and the agent's socket are put
     image:      a directory with kernel and initramfs (build-image.sh)
     disk:       socket of the vhost-user-blk server
+    disk_options: more of QEMU's options of the disk device
     """
 
-    def __init__(self, directory, image, disk, queues=2, memory_mb=512, processors=2):
+    def __init__(self, directory, image, disk, queues=2, memory_mb=512, processors=2, disk_options=""):
         self.console_path = os.path.join(directory, "console.log")
         self._token = 0
         self._buffer = b""
@@ -53,7 +54,7 @@ class Guest:
             "-serial", f"file:{self.console_path}",
             "-chardev", f"socket,id=agent,path={self._listener_path}", "-serial", "chardev:agent",
             "-chardev", f"socket,id=disk,path={disk}",
-            "-device", f"vhost-user-blk-pci,chardev=disk,num-queues={queues}",
+            "-device", f"vhost-user-blk-pci,chardev=disk,num-queues={queues}" + (disk_options and f",{disk_options}"),
         ]
 
     def __enter__(self):
