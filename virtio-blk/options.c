@@ -15,6 +15,7 @@
 struct raw_options {
     char *socket_path, *blk_file, *num_queues, *iothreads, *serial, *block_size, *cache, *poll_max_ns, *stack_guard;
     char *coroutine_pool, *loop_monitor, *notify, *request_lock, *on_disk_error, *name, *socket_mode, *socket_group, *fd, *user, *sandbox;
+    char *control_path;
     char **disks, **faults, **injections;
     gboolean read_only, busy_poll, print_capabilities, version, no_tracing;
 };
@@ -127,6 +128,9 @@ static int check_process(const struct raw_options *raw, struct vblkd_options *op
         options->coroutine_pool = policy;
     }
     options->tracing = !raw->no_tracing;
+    if (raw->control_path && *raw->control_path == '\0')
+        return usage("--control-path: empty (say where to listen)");
+    options->control_path = raw->control_path;
     options->user = raw->user;
     options->sandbox = VBLKD_SANDBOX_AUTO;
     if (raw->sandbox && strcmp(raw->sandbox, "auto") != 0) {
@@ -170,7 +174,7 @@ static int check_disks(const struct raw_options *raw, struct vblkd_options *opti
         { "on-disk-error", raw->on_disk_error },
     };
     /* The plain options describe the first disk if one of them names it. */
-    bool has_plain = raw->blk_file || raw->socket_path || raw->fd || !raw->disks;
+    bool has_plain = raw->blk_file || raw->socket_path || raw->fd || (!raw->disks && !raw->control_path);
     unsigned more = raw->disks ? g_strv_length(raw->disks) : 0;
     struct vblk_device_options base = defaults;
     int status = -1;
@@ -180,6 +184,11 @@ static int check_disks(const struct raw_options *raw, struct vblkd_options *opti
     for (unsigned i = 0; i < G_N_ELEMENTS(plain) && status < 0; i++)
         if (plain[i].value)
             status = refuse(vblk_disk_keys_set(&base, plain[i].key, plain[i].value));
+    /* What all share; what names one disk is not shared. */
+    options->disk_defaults = base;
+    options->disk_defaults.socket_path = options->disk_defaults.blk_file = NULL;
+    options->disk_defaults.name = options->disk_defaults.serial = NULL;
+    options->disk_defaults.fd = -1;
     options->disks = g_new0(struct vblk_device_options, more + 1);
     if (status < 0 && has_plain) {
         take_socket(&base, more == 0);
@@ -189,10 +198,7 @@ static int check_disks(const struct raw_options *raw, struct vblkd_options *opti
     for (unsigned i = 0; i < more && status < 0; i++) {
         struct vblk_device_options *disk = &options->disks[options->disk_count++];
 
-        /* What all share; what names one disk is not shared. */
-        *disk = base;
-        disk->socket_path = disk->blk_file = disk->name = disk->serial = NULL;
-        disk->fd = -1;
+        *disk = options->disk_defaults;
         status = refuse(vblk_disk_keys_parse(disk, raw->disks[i], strings));
         if (status < 0) {
             take_socket(disk, more == 1 && !has_plain);
@@ -221,7 +227,7 @@ static void raw_clear(struct raw_options *raw)
                        &raw->block_size, &raw->cache, &raw->poll_max_ns, &raw->loop_monitor, &raw->notify,
                        &raw->stack_guard,
                        &raw->coroutine_pool, &raw->request_lock, &raw->on_disk_error, &raw->name, &raw->socket_mode, &raw->socket_group, &raw->fd,
-                       &raw->user, &raw->sandbox };
+                       &raw->user, &raw->sandbox, &raw->control_path };
 
     for (unsigned i = 0; i < G_N_ELEMENTS(texts); i++)
         g_free(*texts[i]);
@@ -277,6 +283,8 @@ int vblkd_options_parse(int argc, char **argv, struct vblkd_options **options_ou
           "NAME" },
         { "socket-mode", 0, 0, G_OPTION_ARG_STRING, &raw->socket_mode, "Mode of the socket, octal", "MODE" },
         { "socket-group", 0, 0, G_OPTION_ARG_STRING, &raw->socket_group, "Group of the socket", "GROUP" },
+        { "control-path", 0, 0, G_OPTION_ARG_FILENAME, &raw->control_path,
+          "Answer control commands at PATH (vblkscope ctl; vblkd-control(7))", "PATH" },
         { "poll-max-ns", 0, 0, G_OPTION_ARG_STRING, &raw->poll_max_ns,
           "Longest busy polling before a thread sleeps, 0 for none (default: 32000)", "N" },
         { "busy-poll", 0, 0, G_OPTION_ARG_NONE, &raw->busy_poll, "Never sleep: each IOThread takes a core", NULL },

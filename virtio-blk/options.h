@@ -21,7 +21,9 @@ enum vblkd_sandbox { VBLKD_SANDBOX_AUTO, VBLKD_SANDBOX_ON, VBLKD_SANDBOX_OFF };
 
 struct vblkd_options {
     struct vblk_device_options *disks; /**< loops and main_loop are the caller's to fill in */
-    unsigned disk_count;
+    unsigned disk_count;               /**< 0 only with a control socket */
+    struct vblk_device_options disk_defaults; /**< what disks share that are added later */
+    const char *control_path;          /**< NULL: none */
     unsigned iothread_count;
     int64_t poll_max_ns;               /**< RT_FOREVER for --busy-poll */
     struct rt_loop_policies loop_policies;

@@ -8,6 +8,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "control/control.h"
 #include "device/device.h"
 #include "log/log.h"
 #include "operation/confine.h"
@@ -18,6 +19,7 @@
 #include "rt/loop.h"
 #include "rt/pool.h"
 #include "rt/process.h"
+#include "server/devices.h"
 
 struct server {
     const struct vblkd_options *options;
@@ -25,8 +27,8 @@ struct server {
     struct rt_iothread **iothreads;
     struct rt_loop **loops;
     unsigned iothread_count;
-    struct vblk_device **devices;
-    unsigned device_count, devices_open;
+    struct vblk_devices *devices;
+    struct vblk_control *control;
     char *fault_names; /* what the process says about itself in every baseline */
     int signal_fd;
     struct rt_handler *signal_handler;
@@ -37,9 +39,9 @@ static void stop_co(void *opaque)
 {
     struct server *server = opaque;
 
-    for (unsigned i = 0; i < server->device_count; i++)
-        vblk_device_destroy_co(server->devices[i]);
-    server->device_count = 0;
+    vblk_control_stop(server->control);
+    vblk_devices_destroy_co(server->devices);
+    vblk_control_destroy_co(server->control);
     rt_loop_quit(server->main_loop);
 }
 
@@ -77,11 +79,11 @@ static bool signal_ready(void *opaque)
 }
 
 /* The last front end on a socket that was handed over connected has left: nobody else can come. */
-static void device_ended(void *opaque)
+static void devices_ended(void *opaque)
 {
     struct server *server = opaque;
 
-    if (--server->devices_open == 0 && rt_loop_post(server->main_loop, stop, server) < 0)
+    if (rt_loop_post(server->main_loop, stop, server) < 0)
         rt_loop_quit(server->main_loop);
 }
 
@@ -125,31 +127,55 @@ static int start_iothreads(struct server *server)
     return 0;
 }
 
+static int report(int error, char *message)
+{
+    if (error < 0)
+        vblk_log(NULL, VBLK_LOG_ERROR, "%s", message ? message : g_strerror(-error));
+    g_free(message);
+    return error;
+}
+
 static int create_devices(struct server *server)
 {
-    unsigned count = server->options->disk_count;
+    const struct vblk_devices_options options = { .main_loop = server->main_loop,
+                                                  .loops = server->loops,
+                                                  .loop_count = server->iothread_count,
+                                                  .ended = devices_ended,
+                                                  .opaque = server };
+    int error = 0;
 
-    server->devices = g_new0(struct vblk_device *, count);
-    for (unsigned i = 0; i < count; i++) {
-        struct vblk_device_options options = server->options->disks[i];
+    server->devices = vblk_devices_create(&options);
+    for (unsigned i = 0; i < server->options->disk_count && error == 0; i++) {
         char *message = NULL;
-        int error;
 
-        options.loops = server->loops;
-        options.loop_count = server->iothread_count;
-        options.main_loop = server->main_loop;
-        options.ended = device_ended;
-        options.opaque = server;
-        error = vblk_device_create(&options, &server->devices[i], &message);
-        if (error < 0) {
-            vblk_log(NULL, VBLK_LOG_ERROR, "%s", message);
-            g_free(message);
-            return error;
-        }
-        server->device_count++;
-        server->devices_open++;
+        error = report(vblk_devices_add(server->devices, &server->options->disks[i], &message), message);
     }
-    return 0;
+    return error;
+}
+
+static int create_control(struct server *server)
+{
+    const char *path = server->options->control_path;
+    const struct vblk_control_options options = { .path = path,
+                                                  .fd = path ? -1 : vblk_service_take_socket("control"),
+                                                  .main_loop = server->main_loop,
+                                                  .devices = server->devices,
+                                                  .disk_defaults = &server->options->disk_defaults,
+                                                  .version = VBLKSCOPE_VERSION,
+                                                  .faults = server->fault_names,
+                                                  .request_lock = server->options->request_lock->name };
+    char *message = NULL;
+    int error;
+
+    if (!options.path && options.fd < 0)
+        return 0;
+    error = vblk_control_create(&options, &server->control, &message);
+    return report(error, message);
+}
+
+static void add_coroutines(const struct vblk_devices_entry *entry, void *opaque)
+{
+    *(uint64_t *)opaque += vblk_device_coroutines_max(entry->device);
 }
 
 /* Every stack that all rings may need at once, against what the kernel lets one process map. */
@@ -159,8 +185,7 @@ static void warn_about_mappings(const struct server *server)
     uint64_t stacks = 0, mappings;
 
     rt_stack_facts(&facts);
-    for (unsigned i = 0; i < server->device_count; i++)
-        stacks += vblk_device_coroutines_max(server->devices[i]);
+    vblk_devices_each(server->devices, add_coroutines, &stacks);
     mappings = stacks * facts.mappings_per_1000_stacks / 1000;
     /* Half is left to libraries, guest memory and what idles in pools. */
     if (facts.max_map_count != RT_POOL_NO_LIMIT && mappings > facts.max_map_count / 2)
@@ -189,7 +214,11 @@ static void say_ready(const struct server *server)
     if (left > 0)
         vblk_log(NULL, VBLK_LOG_WARNING, "%u sockets of the service are not used: name disks after them (--name as "
                  "FileDescriptorName=)", left);
-    snprintf(status, sizeof(status), "serving %u disk%s", server->device_count, server->device_count == 1 ? "" : "s");
+    if (server->control)
+        vblk_log(NULL, VBLK_LOG_INFO, "%s: the control socket answers",
+                 server->options->control_path ? server->options->control_path : "the service's socket control");
+    snprintf(status, sizeof(status), "serving %u disk%s", server->options->disk_count,
+             server->options->disk_count == 1 ? "" : "s");
     vblk_service_ready(status);
 }
 
@@ -233,7 +262,6 @@ static void end(struct server *server)
     rt_process_stop();
     g_free(server->fault_names);
     rt_loop_destroy(server->main_loop);
-    g_free(server->devices);
     g_free(server->loops);
     g_free(server->iothreads);
 }
@@ -318,6 +346,8 @@ static int serve(const struct vblkd_options *options)
         error = start_iothreads(&server);
     if (error == 0)
         error = create_devices(&server);
+    if (error == 0)
+        error = create_control(&server);
     if (error == 0) {
         warn_about_mappings(&server);
         say_ready(&server);

@@ -22,6 +22,8 @@ DEADLINE_S = 60
 class Server:
     """A vblkd. `options` name disks and sockets; ready when every socket path among `sockets` listens."""
 
+    ready_words = "ready, serving"
+
     def __init__(self, directory, *options, sockets=("socket",), pass_fds=(), env=None):
         self.directory = pathlib.Path(directory)
         self.options = [str(option) for option in options]
@@ -40,7 +42,7 @@ class Server:
             arguments = [os.environ["VBLKD"], *os.environ.get("VBLKD_OPTIONS", "").split(), *self.options]
             self.process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                             pass_fds=self.pass_fds, env=self.env)
-        wait_for(lambda: "ready, serving" in self.log() or self.process.poll() is not None, DEADLINE_S, "vblkd is ready")
+        wait_for(lambda: self.ready_words in self.log() or self.process.poll() is not None, DEADLINE_S, "vblkd is ready")
         assert self.process.poll() is None, f"vblkd ended at its start: {self.log()}"
         for path in self.sockets:
             assert is_listening(path), f"{path}: said to be ready, but does not listen"

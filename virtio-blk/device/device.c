@@ -122,6 +122,16 @@ void vblk_device_destroy_co(struct vblk_device *device)
     free_device(device);
 }
 
+void vblk_device_drain_begin_co(struct vblk_device *device)
+{
+    vblk_dataplane_drain_begin_co(device);
+}
+
+void vblk_device_drain_end(struct vblk_device *device)
+{
+    vblk_dataplane_drain_end(device);
+}
+
 uint32_t vblk_device_coroutines_max(const struct vblk_device *device)
 {
     return (uint32_t)device->queue_count * VBLK_QUEUE_SIZE_USUAL;

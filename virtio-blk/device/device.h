@@ -76,6 +76,13 @@ unsigned vblk_device_resume_co(struct vblk_device *device);
 /** Whether it waits for that. Thread: any. */
 bool vblk_device_is_paused(const struct vblk_device *device);
 
+/**
+ * Wait until nothing is in flight; until the end nothing begins. Nests, also with drains that start and stop make.
+ * Coroutine of the main loop; the end also outside of coroutines. Trace: drain_begin, drain_end.
+ */
+void vblk_device_drain_begin_co(struct vblk_device *device);
+void vblk_device_drain_end(struct vblk_device *device);
+
 /** Coroutines that its rings may use at once when all are full. */
 uint32_t vblk_device_coroutines_max(const struct vblk_device *device);
 

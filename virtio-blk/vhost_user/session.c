@@ -8,7 +8,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 #include "rt/loop.h"
 #include "vhost_user/dispatch.h"
 #include "vhost_user/session_internal.h"
+#include "vhost_user/writable.h"
 #include "tracepoints/vhost_user.h"
 
 /* How long a session does not accept when the process has run out of descriptors or memory. */
@@ -58,34 +58,11 @@ static int wait_readable_co(struct vhost_user_session *session)
     return 0;
 }
 
-static bool socket_writable(void *opaque)
-{
-    resume(opaque);
-    return true;
-}
-
-/*
- * The loop watches for reading only. An epoll instance that watches for writing becomes readable itself. This happens
- * only to a front end that asks hundreds of questions and reads no answer, so it may cost a few system calls.
- */
 static int wait_writable_co(struct vhost_user_session *session)
 {
-    static const struct rt_fd_callbacks callbacks = { .ready = socket_writable };
-    struct epoll_event event = { .events = EPOLLOUT };
-    struct rt_handler *handler;
-    int epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (epoll < 0)
-        return -errno;
-    int error = epoll_ctl(epoll, EPOLL_CTL_ADD, session->fd, &event) < 0 ? -errno : 0;
-    if (!error)
-        error = rt_loop_attach_fd(session->loop, epoll, RT_FD_VHOST_USER_SOCKET, session->device_id, 0,
-                                  &callbacks, session, &handler);
-    if (!error) {
-        session->waiting = VHOST_USER_WAIT_WRITE;
-        rt_coroutine_yield();
-        rt_loop_detach_fd(handler);
-    }
-    close(epoll);
+    session->waiting = VHOST_USER_WAIT_WRITE;
+    int error = vhost_user_wait_writable_co(session->loop, session->fd, RT_FD_VHOST_USER_SOCKET, session->device_id);
+    session->waiting = VHOST_USER_WAIT_NONE;
     return error;
 }
 
