@@ -66,8 +66,8 @@ int vblk_device_create(const struct vblk_device_options *options, struct vblk_de
     device->loops = g_memdup2(options->loops, options->loop_count * sizeof(options->loops[0]));
     device->disk_loops = g_new0(struct vblk_disk_loop *, options->loop_count);
     atomic_init(&device->connection_fd, -1);
-    atomic_init(&device->writeback, true);
     device->dirty_log_fd = -1;
+    vblk_config_forget_front_end(device);
     if (!serial) {
         /* The end of the name tells more than its beginning: names are paths. */
         size_t length = strlen(name);

@@ -9,7 +9,7 @@
  * front end says about rings), notifier.c (attach and detach), dataplane.c (start, stop, drain), queue.c
  * (pop, push, interrupts), request.c (what a request means), tracked.c (overlaps, flush order), request_lock.c (how
  * those are locked), status.c (what it tells at any time), sampler.c (baselines and samples), event.c (eventfds that a front end shares), memory.c (letting
- * go of its memory), fault.c (the mistakes that --fault brings back).
+ * go of its memory), resize.c (another size), fault.c (the mistakes that --fault brings back).
  */
 #ifndef VBLK_DEVICE_H
 #define VBLK_DEVICE_H
@@ -82,6 +82,24 @@ bool vblk_device_is_paused(const struct vblk_device *device);
  */
 void vblk_device_drain_begin_co(struct vblk_device *device);
 void vblk_device_drain_end(struct vblk_device *device);
+
+/**
+ * Another size for the disk, while it runs: requests in flight end first, then the front end is told.
+ *
+ * Units:     size_bytes is a multiple of the block size; 0: as large as the file or block device is now. A file that is
+ *            shorter is made longer; one that is longer keeps its bytes, and the driver sees fewer.
+ * Returns:   0, or -errno of vblk_disk_resize(), -EINVAL (no multiple); logged. The size is then what it was.
+ * Thread:    coroutine of the main loop. Waits for requests in flight, also for those of a paused device.
+ */
+int vblk_device_resize_co(struct vblk_device *device, uint64_t size_bytes);
+
+/**
+ * Tell the driver that its configuration space has changed: a configuration interrupt, if the front end passes it on.
+ *
+ * Returns:   0; -ENOTCONN: there is no front end, or it has given no channel: it reads it when it asks next.
+ * Thread:    coroutine of the main loop.
+ */
+int vblk_config_changed_co(struct vblk_device *device);
 
 /** Coroutines that its rings may use at once when all are full. */
 uint32_t vblk_device_coroutines_max(const struct vblk_device *device);

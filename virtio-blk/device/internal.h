@@ -192,6 +192,10 @@ extern const struct vhost_user_ops vblk_ring_ops;
 /* config.c */
 uint64_t vblk_config_features(const struct vblk_device *device);
 int vblk_config_read(const struct vblk_device *device, uint32_t offset, uint32_t size, uint8_t *bytes_out);
+/* -EINVAL for all but the one byte that can be written, with 0 or 1. */
+int vblk_config_write(struct vblk_device *device, uint32_t offset, uint32_t size, const uint8_t *bytes);
+void vblk_config_set_features(struct vblk_device *device, uint64_t features); /* negotiated; 0 when forgotten */
+void vblk_config_forget_front_end(struct vblk_device *device); /* as it was at first */
 
 /* notifier.c: one queue's host notifier. */
 int vblk_notifier_assign(struct vblk_queue *queue, int fd); /* fd -1: a ring that is polled */

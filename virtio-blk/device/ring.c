@@ -60,11 +60,9 @@ static void replace_call_fd_co(struct vblk_queue *queue, int fd)
     close_fd(&old);
 }
 
-/* Nothing is left of the front end: rings stopped, descriptors closed, memory let go. */
-static void forget_front_end_co(struct vblk_device *device)
+/* Nothing is left of the driver: rings stopped, their descriptors closed, features forgotten. */
+static void forget_driver_co(struct vblk_device *device)
 {
-    struct vhost_user_memory_map *map;
-
     vblk_dataplane_stop_co(device);
     vblk_dataplane_abort_start_co(device);
     for (unsigned i = 0; i < device->queue_count; i++) {
@@ -78,9 +76,18 @@ static void forget_front_end_co(struct vblk_device *device)
         atomic_store_explicit(&queue->enabled, false, memory_order_relaxed);
     }
     vblk_dataplane_settle(device);
+    vblk_config_set_features(device, 0);
+}
+
+/* Nor of the front end: its memory is let go. */
+static void forget_front_end_co(struct vblk_device *device)
+{
+    struct vhost_user_memory_map *map;
+
+    forget_driver_co(device);
+    vblk_config_forget_front_end(device);
     map = device->map;
     device->map = NULL;
-    device->features = 0;
     vblk_dirty_set_log_co(device, NULL);
     vblk_dirty_set_fd_co(device, -1);
     vblk_memory_release_co(map);
@@ -111,6 +118,13 @@ static int reset_co(void *opaque)
     return 0;
 }
 
+/* The cache mode stays: a front end that keeps a copy of the configuration does not read it again after a reset. */
+static int reset_device_co(void *opaque)
+{
+    forget_driver_co(opaque);
+    return 0;
+}
+
 static int set_features_co(void *opaque, uint64_t features)
 {
     struct vblk_device *device = opaque;
@@ -122,7 +136,7 @@ static int set_features_co(void *opaque, uint64_t features)
         for (unsigned i = 0; i < device->queue_count; i++)
             if (device->queues[i].running)
                 return -EBUSY;
-    device->features = features;
+    vblk_config_set_features(device, features);
     /* Where a ring of one format stopped says nothing about the other. */
     for (unsigned i = 0; i < device->queue_count && was_packed != is_packed(device); i++)
         device->queues[i].has_base = false;
@@ -296,9 +310,7 @@ static int get_config(void *opaque, uint32_t offset, uint32_t size, uint8_t *byt
 
 static int set_config(void *opaque, uint32_t offset, uint32_t size, const uint8_t *bytes)
 {
-    /* Nothing in it is writable without the features that say so. */
-    (void)opaque, (void)offset, (void)size, (void)bytes;
-    return -EINVAL;
+    return vblk_config_write(opaque, offset, size, bytes);
 }
 
 const struct vhost_user_ops vblk_ring_ops = {
@@ -318,6 +330,7 @@ const struct vhost_user_ops vblk_ring_ops = {
     .set_ring_enable_co = set_ring_enable_co,
     .get_ring_base_co = get_ring_base_co,
     .reset_co = reset_co,
+    .reset_device_co = reset_device_co,
     .get_config = get_config,
     .set_config = set_config,
 };

@@ -20,6 +20,8 @@ struct vblk_disk_ops {
      * written). What succeeds is done. */
     int (*discard_co)(struct vblk_disk_loop *context, uint64_t offset_bytes, uint64_t size_bytes);
     int (*write_zeroes_co)(struct vblk_disk_loop *context, uint64_t offset_bytes, uint64_t size_bytes, bool may_unmap);
+    /** May be NULL. *size_inout: asked for (0: whatever there is), then what it is; multiples are the caller's business. */
+    int (*resize)(struct vblk_disk *disk, uint64_t *size_inout);
 };
 
 /** First member of every kind's own structure. */

@@ -49,6 +49,25 @@ void vblk_disk_facts(const struct vblk_disk *disk, struct vblk_disk_facts *facts
     *facts_out = disk->facts;
 }
 
+int vblk_disk_resize(struct vblk_disk *disk, uint64_t size_bytes)
+{
+    uint64_t unit = MAX(disk->facts.align_bytes, 512);
+    int error;
+
+    if (!disk->ops->resize)
+        return -EOPNOTSUPP;
+    if (size_bytes % unit != 0)
+        return -EINVAL;
+    error = disk->ops->resize(disk, &size_bytes);
+    if (error < 0)
+        return error;
+    size_bytes -= size_bytes % unit; /* of what was found behind it */
+    if (size_bytes == 0)
+        return -EINVAL;
+    disk->facts.size_bytes = size_bytes;
+    return 0;
+}
+
 int vblk_disk_attach_loop(struct vblk_disk *disk, struct rt_loop *loop, struct vblk_disk_loop **context_out)
 {
     return disk->ops->attach_loop(disk, loop, context_out);

@@ -32,6 +32,10 @@ struct vblk_disk_facts {
     bool read_only;
     bool discard;         /**< vblk_disk_discard_co() gives room back */
     uint32_t discard_align_bytes; /**< what it gives back best; a multiple of 512, or 0: unknown */
+    /** What the driver is told about good sizes. 0: unknown, or nothing better than the block size. */
+    uint32_t physical_block_bytes; /**< smaller writes make the storage read, modify and write */
+    uint32_t alignment_bytes;      /**< where the first physical block begins */
+    uint32_t io_min_bytes, io_optimal_bytes;
 };
 
 /**
@@ -45,6 +49,16 @@ int vblk_disk_open(const char *spec, const struct vblk_disk_options *options, st
                    char **message_out);
 void vblk_disk_close(struct vblk_disk *disk); /**< no loop attached any more; NULL is fine */
 void vblk_disk_facts(const struct vblk_disk *disk, struct vblk_disk_facts *facts_out);
+
+/**
+ * Another size from now on; 0: what is behind the disk says (a file that was made longer, a volume that grew). A file that
+ * is shorter than @size_bytes is made longer; one that is longer keeps its bytes. Nothing in flight.
+ *
+ * Returns:   0; -EINVAL: not a multiple of what the disk needs, or 0; -ENOSPC: larger than a block device; -EROFS: a
+ *            read-only disk would have to grow; -EOPNOTSUPP: this kind of disk; or -errno of ftruncate. The size is then
+ *            what it was.
+ */
+int vblk_disk_resize(struct vblk_disk *disk, uint64_t size_bytes);
 
 /** Per-loop state (for files: an io_uring). Loop's thread. One per loop and disk. */
 int vblk_disk_attach_loop(struct vblk_disk *disk, struct rt_loop *loop, struct vblk_disk_loop **context_out);

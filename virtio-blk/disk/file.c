@@ -19,6 +19,7 @@
 #include "rt/loop.h"
 
 #define RING_ENTRIES 256
+#define FILE_BLOCK_BYTES_MAX 4096
 
 struct file_disk {
     struct vblk_disk disk;
@@ -354,6 +355,35 @@ static void file_close(struct vblk_disk *disk)
     g_free(file);
 }
 
+static int file_size(int fd, const struct stat *st, uint64_t *size_out)
+{
+    if (S_ISBLK(st->st_mode))
+        return ioctl(fd, BLKGETSIZE64, size_out) == 0 ? 0 : -errno;
+    *size_out = st->st_size;
+    return 0;
+}
+
+static int file_resize(struct vblk_disk *disk, uint64_t *size_inout)
+{
+    const struct file_disk *file = (const struct file_disk *)disk;
+    uint64_t there_bytes;
+    struct stat st;
+    int error = fstat(file->fd, &st) != 0 ? -errno : file_size(file->fd, &st, &there_bytes);
+
+    if (error < 0)
+        return error;
+    if (*size_inout == 0)
+        *size_inout = there_bytes;
+    /* Smaller: what lies beyond stays in the file, since somebody may have made a mistake. */
+    if (*size_inout <= there_bytes)
+        return 0;
+    if (S_ISBLK(st.st_mode))
+        return -ENOSPC;
+    if (disk->facts.read_only)
+        return -EROFS;
+    return ftruncate(file->fd, *size_inout) == 0 ? 0 : -errno;
+}
+
 static const struct vblk_disk_ops file_ops = {
     .close = file_close,
     .attach_loop = file_attach_loop,
@@ -363,15 +393,8 @@ static const struct vblk_disk_ops file_ops = {
     .flush_co = file_flush_co,
     .discard_co = file_discard_co,
     .write_zeroes_co = file_write_zeroes_co,
+    .resize = file_resize,
 };
-
-static int file_size(int fd, const struct stat *st, uint64_t *size_out)
-{
-    if (S_ISBLK(st->st_mode))
-        return ioctl(fd, BLKGETSIZE64, size_out) == 0 ? 0 : -errno;
-    *size_out = st->st_size;
-    return 0;
-}
 
 /* What direct I/O wants here: the device's block size; for a file what the file system says (Linux 6.1), else a
  * page, which suits all. */
@@ -389,6 +412,30 @@ static uint32_t direct_align(int fd, const struct stat *st)
         return MAX(MAX(stx.stx_dio_offset_align, stx.stx_dio_mem_align), 512);
 #endif
     return 4096;
+}
+
+/* What is good to know for who lays out a file system. */
+static void find_topology(int fd, const struct stat *st, struct vblk_disk_facts *facts)
+{
+    unsigned value;
+    int offset;
+
+    if (S_ISBLK(st->st_mode)) {
+        if (ioctl(fd, BLKPBSZGET, &value) == 0)
+            facts->physical_block_bytes = value;
+        if (ioctl(fd, BLKALIGNOFF, &offset) == 0 && offset > 0)
+            facts->alignment_bytes = offset;
+        if (ioctl(fd, BLKIOMIN, &value) == 0)
+            facts->io_min_bytes = value;
+        if (ioctl(fd, BLKIOOPT, &value) == 0)
+            facts->io_optimal_bytes = value;
+        return;
+    }
+    /* A file lies in pages of the cache and blocks of its file system; what that says of larger transfers (a network's)
+     * is advice, not a block. */
+    facts->physical_block_bytes = facts->io_min_bytes = MIN((uint32_t)st->st_blksize, FILE_BLOCK_BYTES_MAX);
+    if (st->st_blksize > FILE_BLOCK_BYTES_MAX)
+        facts->io_optimal_bytes = st->st_blksize;
 }
 
 /* Each loop makes a ring of its own later; that there can be none is better known before anybody connects. */
@@ -491,6 +538,7 @@ int vblk_disk_file_open(const char *path, const struct vblk_disk_options *option
     };
     if (!options->read_only)
         vblk_disk_file_find_discard(fd, &st, &file->disk);
+    find_topology(fd, &st, &file->disk.facts);
     *disk_out = &file->disk;
     return 0;
 

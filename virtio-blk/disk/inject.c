@@ -296,6 +296,15 @@ static void inject_close(struct vblk_disk *disk)
     g_free(inject);
 }
 
+static int inject_resize(struct vblk_disk *disk, uint64_t *size_inout)
+{
+    struct vblk_disk *inner = ((struct inject_disk *)disk)->inner;
+    int error = vblk_disk_resize(inner, *size_inout);
+
+    *size_inout = inner->facts.size_bytes;
+    return error;
+}
+
 static const struct vblk_disk_ops inject_ops = {
     .close = inject_close,
     .attach_loop = inject_attach_loop,
@@ -305,6 +314,7 @@ static const struct vblk_disk_ops inject_ops = {
     .flush_co = inject_flush_co,
     .discard_co = inject_discard_co,
     .write_zeroes_co = inject_write_zeroes_co,
+    .resize = inject_resize,
 };
 
 int vblk_disk_inject_open(struct vblk_disk *inner, const char *rules, struct vblk_disk **disk_out, char **message_out)

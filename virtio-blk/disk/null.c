@@ -50,6 +50,13 @@ static int null_flush(struct vblk_disk_loop *context)
     return 0;
 }
 
+static int null_resize(struct vblk_disk *disk, uint64_t *size_inout)
+{
+    if (*size_inout == 0)
+        *size_inout = disk->facts.size_bytes;
+    return 0;
+}
+
 static const struct vblk_disk_ops null_ops = {
     .close = null_close,
     .attach_loop = null_attach_loop,
@@ -59,6 +66,7 @@ static const struct vblk_disk_ops null_ops = {
     .flush_co = null_flush,
     .discard_co = null_discard,
     .write_zeroes_co = null_write_zeroes,
+    .resize = null_resize,
 };
 
 int vblk_disk_null_open(const char *size_text, const struct vblk_disk_options *options, struct vblk_disk **disk_out,

@@ -11,7 +11,9 @@
     (UINT64_C(1) << VHOST_USER_PROTOCOL_F_MQ | UINT64_C(1) << VHOST_USER_PROTOCOL_F_REPLY_ACK |              \
      UINT64_C(1) << VHOST_USER_PROTOCOL_F_CONFIG |                                                          \
      UINT64_C(1) << VHOST_USER_PROTOCOL_F_CONFIGURE_MEM_SLOTS |                                             \
-     UINT64_C(1) << VHOST_USER_PROTOCOL_F_LOG_SHMFD)
+     UINT64_C(1) << VHOST_USER_PROTOCOL_F_LOG_SHMFD |                                                       \
+     UINT64_C(1) << VHOST_USER_PROTOCOL_F_BACKEND_REQ | UINT64_C(1) << VHOST_USER_PROTOCOL_F_RESET_DEVICE |  \
+     UINT64_C(1) << VHOST_USER_PROTOCOL_F_STATUS)
 
 enum answer {
     ANSWER_ACK,     /* only if REPLY_ACK asks for it */
@@ -45,6 +47,7 @@ static int set_features_co(struct exchange *exchange)
 {
     struct vhost_user_session *session = exchange->session;
     uint64_t features = exchange->message->payload.u64, before = session->features;
+    session->features_accepted = false;
     if (features & ~session->features_offered)
         return refuse(exchange, -EINVAL, "a feature was not offered");
     session->features = features;
@@ -52,6 +55,7 @@ static int set_features_co(struct exchange *exchange)
                                               features & ~(UINT64_C(1) << VHOST_USER_F_PROTOCOL_FEATURES));
     if (error)
         session->features = before;
+    session->features_accepted = !error;
     return error == -EBUSY ? refuse(exchange, error, "rings run with other features (stop them first)") : error;
 }
 
@@ -64,6 +68,8 @@ static int reset_owner_co(struct exchange *exchange)
 {
     /* Protocol features belong to the connection, not to the device: they stay. */
     exchange->session->features = 0;
+    exchange->session->features_accepted = false;
+    exchange->session->status = 0;
     exchange->session->map = NULL;
     return exchange->session->ops->reset_co(exchange->session->opaque);
 }
@@ -227,9 +233,23 @@ static int set_config(struct exchange *exchange)
     int error = check_config(exchange);
     if (!error && exchange->message->header.size_bytes != VHOST_USER_CONFIG_HEADER_BYTES + config->size_bytes)
         error = refuse(exchange, -EBADMSG, "its payload has another length than it says");
+    if (!error && config->flags != VHOST_USER_CONFIG_BY_DRIVER && config->flags != VHOST_USER_CONFIG_BY_MIGRATION)
+        error = refuse(exchange, -EINVAL, "it comes neither from the driver nor from a migration");
     return error
                ? error
                : session->ops->set_config(session->opaque, config->offset, config->size_bytes, config->bytes);
+}
+
+/* ---- the back end's own requests ---- */
+
+/* The session takes it into use when the message is answered. */
+static int set_backend_req_fd(struct exchange *exchange)
+{
+    int error = vhost_user_backend_channel_check(exchange->message->fds[0]);
+    if (error)
+        return refuse(exchange, error, "its descriptor is not a connected Unix stream socket");
+    exchange->session->offered_channel_fd = vhost_user_message_take_fd(exchange->message, 0);
+    return 0;
 }
 
 /* ---- the table ---- */
@@ -267,11 +287,15 @@ static const struct rule rules[] = {
     { ROW(SET_PROTOCOL_FEATURES), U64,     FDS_NONE,               ANYTIME,          ANSWER_ACK,      set_protocol_features },
     { ROW(GET_QUEUE_NUM),         0, 0,    FDS_NONE,               PROTOCOL(MQ),     ANSWER_ALWAYS,   get_queue_num },
     { ROW(SET_VRING_ENABLE),      STATE,   FDS_NONE,               RING_STATES,      ANSWER_ACK,      set_vring_enable_co },
+    { ROW(SET_BACKEND_REQ_FD),    0, 0,    FDS_ONE,                PROTOCOL(BACKEND_REQ), ANSWER_ACK, set_backend_req_fd },
     { ROW(GET_CONFIG),            CONFIG,  FDS_NONE,               PROTOCOL(CONFIG), ANSWER_OR_EMPTY, get_config },
     { ROW(SET_CONFIG),            CONFIG,  FDS_NONE,               PROTOCOL(CONFIG), ANSWER_ACK,      set_config },
+    { ROW(RESET_DEVICE),          0, 0,    FDS_NONE,               PROTOCOL(RESET_DEVICE), ANSWER_ACK, vhost_user_reset_device_co },
     { ROW(GET_MAX_MEM_SLOTS),     0, 0,    FDS_NONE,               MEM_SLOTS,        ANSWER_ALWAYS,   vhost_user_get_max_mem_slots },
     { ROW(ADD_MEM_REG),           SLOT,    FDS_ONE,                MEM_SLOTS,        ANSWER_ACK,      vhost_user_add_mem_reg_co },
     { ROW(REM_MEM_REG),           SLOT,    FDS_ONE_AT_MOST,        MEM_SLOTS,        ANSWER_ACK,      vhost_user_rem_mem_reg_co },
+    { ROW(SET_STATUS),            U64,     FDS_NONE,               PROTOCOL(STATUS), ANSWER_ACK,      vhost_user_set_status_co },
+    { ROW(GET_STATUS),            0, 0,    FDS_NONE,               PROTOCOL(STATUS), ANSWER_ALWAYS,   vhost_user_get_status },
 };
 /* clang-format on */
 

@@ -50,5 +50,9 @@ int vhost_user_rem_mem_reg_co(struct exchange *exchange);
 /* dirty_log_messages.c */
 int vhost_user_set_log_base_co(struct exchange *exchange);
 int vhost_user_set_log_fd_co(struct exchange *exchange);
+/* device_status.c: the device as a whole. */
+int vhost_user_reset_device_co(struct exchange *exchange);
+int vhost_user_set_status_co(struct exchange *exchange);
+int vhost_user_get_status(struct exchange *exchange);
 
 #endif

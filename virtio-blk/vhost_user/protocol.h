@@ -19,8 +19,11 @@ enum vhost_user_protocol_feature {
     VHOST_USER_PROTOCOL_F_MQ = 0,
     VHOST_USER_PROTOCOL_F_LOG_SHMFD = 1,
     VHOST_USER_PROTOCOL_F_REPLY_ACK = 3,
+    VHOST_USER_PROTOCOL_F_BACKEND_REQ = 5,
     VHOST_USER_PROTOCOL_F_CONFIG = 9,
+    VHOST_USER_PROTOCOL_F_RESET_DEVICE = 13,
     VHOST_USER_PROTOCOL_F_CONFIGURE_MEM_SLOTS = 15,
+    VHOST_USER_PROTOCOL_F_STATUS = 16,
 };
 
 enum vhost_user_request {
@@ -42,12 +45,22 @@ enum vhost_user_request {
     VHOST_USER_SET_PROTOCOL_FEATURES = 16,
     VHOST_USER_GET_QUEUE_NUM = 17,
     VHOST_USER_SET_VRING_ENABLE = 18,
+    VHOST_USER_SET_BACKEND_REQ_FD = 21,
     VHOST_USER_GET_CONFIG = 24,
     VHOST_USER_SET_CONFIG = 25,
+    VHOST_USER_RESET_DEVICE = 34,
     VHOST_USER_GET_MAX_MEM_SLOTS = 36,
     VHOST_USER_ADD_MEM_REG = 37,
     VHOST_USER_REM_MEM_REG = 38,
+    VHOST_USER_SET_STATUS = 39,
+    VHOST_USER_GET_STATUS = 40,
 };
+
+/** What the back end asks, on the channel of SET_BACKEND_REQ_FD. */
+enum vhost_user_backend_request { VHOST_USER_BACKEND_CONFIG_CHANGE_MSG = 2 };
+
+/** SET_CONFIG's flags: who writes. */
+enum vhost_user_config_writer { VHOST_USER_CONFIG_BY_DRIVER = 0, VHOST_USER_CONFIG_BY_MIGRATION = 1 };
 
 struct vhost_user_header {
     uint32_t request, flags, size_bytes; /* of the payload */

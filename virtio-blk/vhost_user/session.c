@@ -119,6 +119,68 @@ static void report_broken_stream(struct vhost_user_session *session, int error)
     vblk_log(&session->log, VBLK_LOG_WARNING, "connection closed: %s", describe_broken_stream(error));
 }
 
+/* ---- the back end's channel ---- */
+
+static void drop_channel(struct vhost_user_session *session)
+{
+    if (session->channel_handler)
+        rt_loop_detach_fd(session->channel_handler);
+    session->channel_handler = NULL;
+    vhost_user_backend_channel_close(&session->channel);
+}
+
+/* Whatever ends the channel: the front end learns of changes when it asks for the configuration. */
+static void lose_channel(struct vhost_user_session *session, int error)
+{
+    vblk_log(&session->log, error ? VBLK_LOG_WARNING : VBLK_LOG_INFO, "back-end channel closed: %s",
+             error == -EPROTO ? "the front end sends what is no answer"
+             : error          ? g_strerror(-error)
+                              : "by the front end");
+    drop_channel(session);
+}
+
+static bool channel_readable(void *opaque)
+{
+    struct vhost_user_session *session = opaque;
+    uint64_t verdict;
+    int got;
+    while ((got = vhost_user_backend_channel_receive(&session->channel, &verdict)) == 1)
+        if (verdict)
+            vblk_log(&session->log, VBLK_LOG_WARNING, "the front end could not take the new configuration");
+    if (got != -EAGAIN)
+        lose_channel(session, got);
+    return true;
+}
+
+/* A channel that came with a message takes the place of the one before. */
+static void adopt_channel(struct vhost_user_session *session)
+{
+    static const struct rt_fd_callbacks callbacks = { .ready = channel_readable };
+    if (session->offered_channel_fd < 0)
+        return;
+    drop_channel(session);
+    vhost_user_backend_channel_open(&session->channel, session->offered_channel_fd);
+    session->offered_channel_fd = -1;
+    int error = rt_loop_attach_fd(session->loop, session->channel.fd, RT_FD_VHOST_USER_SOCKET, session->device_id,
+                                  0, &callbacks, session, &session->channel_handler);
+    if (error)
+        lose_channel(session, error);
+}
+
+bool vhost_user_session_config_changed(struct vhost_user_session *session)
+{
+    bool asks = session->protocol_features >> VHOST_USER_PROTOCOL_F_REPLY_ACK & 1;
+    if (!(session->protocol_features >> VHOST_USER_PROTOCOL_F_CONFIG & 1))
+        return false; /* it could not ask what has changed */
+    int error = vhost_user_backend_channel_tell(&session->channel, asks);
+    if (error == -EAGAIN)
+        vblk_log(&session->log, VBLK_LOG_WARNING,
+                 "the front end does not read its back-end channel: it learns of the new configuration when it does");
+    else if (error && error != -ENOTCONN)
+        lose_channel(session, error);
+    return !error;
+}
+
 /* Returns 0 when the front end has closed or the session ends, else why the connection cannot go on. */
 static int converse_co(struct vhost_user_session *session)
 {
@@ -138,6 +200,7 @@ static int converse_co(struct vhost_user_session *session)
             error = error ? error : unsent;
         }
         vhost_user_receiver_next(&session->receiver);
+        adopt_channel(session);
         if (error)
             return error;
     }
@@ -177,6 +240,7 @@ static void hang_up_co(struct vhost_user_session *session, int error)
     atomic_store_explicit(&session->connected_fd, -1, memory_order_relaxed);
     lttng_ust_tracepoint(vhost_user, disconnect, session->device_id, error);
     vblk_log(&session->log, VBLK_LOG_INFO, "front end disconnected");
+    drop_channel(session);
     session->map = NULL;
     session->ops->disconnected_co(session->opaque, error);
     if (session->handler)
@@ -186,6 +250,8 @@ static void hang_up_co(struct vhost_user_session *session, int error)
     close(session->fd);
     session->fd = -1;
     session->features = session->protocol_features = 0;
+    session->features_accepted = false;
+    session->status = 0;
 }
 
 static void serve_co(void *opaque)
@@ -360,7 +426,7 @@ int vhost_user_session_create(const struct vhost_user_session_options *options,
     session->ops = options->ops;
     session->opaque = options->opaque;
     session->loop = rt_loop_current();
-    session->fd = -1;
+    session->fd = session->channel.fd = session->offered_channel_fd = -1;
     session->connected_fd = -1;
     session->accept_again = rt_timer_create(session->loop, listen_again, session);
     session->serve_given = rt_bh_create(session->loop, serve_given, session);

@@ -57,7 +57,8 @@ struct vhost_user_ops {
     int (*set_ring_enable_co)(void *opaque, uint16_t index, bool enable);
     /** Stop this ring alone (detach, drain, release); base_out: the next available index. */
     int (*get_ring_base_co)(void *opaque, uint16_t index, uint32_t *base_out);
-    int (*reset_co)(void *opaque); /**< RESET_OWNER / RESET_DEVICE: stop all rings, features off */
+    int (*reset_co)(void *opaque); /**< RESET_OWNER: stop all rings, features off, memory forgotten */
+    int (*reset_device_co)(void *opaque); /**< RESET_DEVICE, status 0: stop all rings, features off; memory stays */
     int (*get_config)(void *opaque, uint32_t offset, uint32_t size, uint8_t *bytes_out);
     int (*set_config)(void *opaque, uint32_t offset, uint32_t size, const uint8_t *bytes);
     /** The session was given a connected socket, and its front end has left: nothing will come any more. May be NULL;
@@ -93,6 +94,14 @@ int vhost_user_session_create(const struct vhost_user_session_options *options, 
 
 /** Whether VHOST_USER_F_PROTOCOL_FEATURES was negotiated: then rings start disabled. */
 bool vhost_user_session_has_protocol_features(const struct vhost_user_session *session);
+
+/**
+ * Tell the front end that the configuration space reads differently now, if it has given us a channel for that. Never
+ * blocks. Thread: the session's loop.
+ *
+ * Returns:   whether it was told; else it learns it when it asks next.
+ */
+bool vhost_user_session_config_changed(struct vhost_user_session *session);
 
 /** Hang up (drains through disconnected_co), stop listening, remove the socket, free. Coroutine only. */
 void vhost_user_session_destroy_co(struct vhost_user_session *session);

@@ -6,6 +6,7 @@
 
 #include "log/log.h"
 #include "rt/process.h"
+#include "vhost_user/backend_channel.h"
 #include "vhost_user/listen.h"
 #include "vhost_user/message.h"
 #include "vhost_user/session.h"
@@ -38,7 +39,12 @@ struct vhost_user_session {
     enum vhost_user_wait waiting;
     bool closing;
     uint64_t features, protocol_features; /* negotiated */
+    bool features_accepted;               /* SET_FEATURES came last with features that are all right */
+    uint8_t status;                       /* what the driver wrote; device_status.c */
     struct vhost_user_memory_map *map;    /* what the device took last, and keeps a reference of; or NULL */
+    struct vhost_user_backend_channel channel;
+    struct rt_handler *channel_handler; /* NULL: there is no channel */
+    int offered_channel_fd;             /* came with the message just handled; else -1 */
     struct vhost_user_receiver receiver;
     struct vhost_user_sender sender;
 

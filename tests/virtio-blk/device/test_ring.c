@@ -16,6 +16,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "fe_control.h"
 #include "served.h"
 
 static struct served served;
@@ -200,16 +201,111 @@ static void test_without_call_descriptor(void **state)
     fe_destroy(fe);
 }
 
-static void test_configuration_is_not_writable(void **state)
+static bool is_writeback(struct vblk_device *device)
+{
+    return atomic_load(&device->writeback);
+}
+
+static bool is_writethrough(struct vblk_device *device)
+{
+    return !atomic_load(&device->writeback);
+}
+
+static void test_the_cache_mode_can_be_written(void **state)
 {
     struct front_end *fe = served_front_end(&served, NULL);
-    struct {
-        struct wire_config_header header;
-        uint8_t byte;
-    } __attribute__((packed)) config = { .header = { .offset = 32, .size = 1 } };
 
     (void)state;
-    assert_int_equal(fe_set(fe, WIRE_SET_CONFIG, &config, sizeof(config), NULL, 0), -EREMOTEIO);
+    served_wait(&served, is_writeback, "the cache is on at first");
+    assert_int_equal(fe_write_config(fe, 32, 0, WIRE_CONFIG_BY_DRIVER), 0);
+    served_wait(&served, is_writethrough, "the driver has turned it off");
+    assert_int_equal(fe_read_config(fe), 0);
+    assert_int_equal(fe_info(fe)->config.wce, 0);
+    assert_int_equal(fe_write_config(fe, 32, 2, WIRE_CONFIG_BY_DRIVER), -EREMOTEIO);
+    assert_int_equal(fe_write_config(fe, 31, 1, WIRE_CONFIG_BY_DRIVER), -EREMOTEIO);
+    assert_int_equal(fe_write_config(fe, 32, 1, 2), -EREMOTEIO);
+    served_wait(&served, is_writethrough, "refused messages change nothing");
+    assert_int_equal(fe_write_config(fe, 32, 1, WIRE_CONFIG_BY_MIGRATION), 0);
+    served_wait(&served, is_writeback, "a migration has turned it on");
+    read_once(fe);
+    assert_int_equal(fe_write_config(fe, 32, 0, WIRE_CONFIG_BY_DRIVER), 0);
+    fe_destroy(fe);
+    /* The next front end finds it as it was at first. */
+    fe = served_front_end(&served, NULL);
+    assert_int_equal(fe_info(fe)->config.wce, 1);
+    served_wait(&served, is_writeback, "the cache is on again");
+    fe_destroy(fe);
+}
+
+static struct front_end *with_status(void)
+{
+    struct fe_options options = FE_OPTIONS_DEFAULT;
+
+    options.queue_count = 2;
+    options.protocol_wanted = 1ull << WIRE_P_STATUS | 1ull << WIRE_P_RESET_DEVICE | 1ull << WIRE_P_CONFIGURE_MEM_SLOTS;
+    return served_connect(&served, &options);
+}
+
+/* As a monitor brings a guest up, resets it and brings it up again: memory is announced once, everything else anew. */
+static void test_resets_and_new_negotiation(void **state)
+{
+    struct front_end *fe = with_status();
+    const uint64_t up = WIRE_STATUS_ACKNOWLEDGE | WIRE_STATUS_DRIVER | WIRE_STATUS_FEATURES_OK | WIRE_STATUS_DRIVER_OK;
+    uint64_t features, status;
+
+    (void)state;
+    assert_int_equal(fe_negotiate(fe), 0);
+    assert_int_equal(fe_map(fe), 0);
+    features = fe_info(fe)->features;
+    for (unsigned i = 0; i < 6; i++) {
+        assert_int_equal(fe_start(fe), 0);
+        assert_int_equal(fe_set_status(fe, up), 0);
+        assert_int_equal(fe_get_status(fe, &status), 0);
+        assert_int_equal(status, up);
+        read_once(fe);
+        assert_int_equal(fe_write_config(fe, 32, 0, WIRE_CONFIG_BY_DRIVER), 0);
+        if (i % 3 == 0)
+            assert_int_equal(fe_stop(fe), 0); /* stopped first, or all at once by the reset */
+        if (i % 2 == 0)
+            assert_int_equal(fe_set_status(fe, 0), 0);
+        else
+            assert_int_equal(fe_reset_device(fe), 0);
+        served_wait(&served, served_is_stopped, "a reset stops all rings");
+        assert_int_equal(fe_get_status(fe, &status), 0);
+        assert_int_equal(status, 0);
+        for (unsigned q = 0; q < 2; q++) {
+            assert_int_equal(served.device->queues[q].kick_fd, -1);
+            assert_int_equal(atomic_load(&served.device->queues[q].call_fd), -1);
+        }
+        /* Neither can the driver flush, nor does its front end read the field again. */
+        assert_int_equal(fe_read_config(fe), 0);
+        assert_int_equal(fe_info(fe)->config.wce, 0);
+        assert_int_equal(fe_queue_enable(fe, 0, true), -EREMOTEIO);
+        assert_int_equal(fe_set(fe, WIRE_SET_FEATURES, &features, sizeof(features), NULL, 0), 0);
+    }
+    assert_int_equal(fe_start(fe), 0);
+    read_once(fe);
+    fe_destroy(fe);
+}
+
+static void test_resets_at_any_point(void **state)
+{
+    struct front_end *fe = with_status();
+
+    (void)state;
+    /* At every point of a front end's life, also when there is nothing to reset. */
+    assert_int_equal(fe_negotiate(fe), 0);
+    assert_int_equal(fe_reset_device(fe), 0);
+    assert_int_equal(fe_set_status(fe, 0), 0);
+    assert_int_equal(fe_set(fe, WIRE_SET_FEATURES, &fe_info(fe)->features, 8, NULL, 0), 0);
+    assert_int_equal(fe_map(fe), 0);
+    assert_int_equal(fe_reset_device(fe), 0);
+    assert_int_equal(fe_set(fe, WIRE_SET_FEATURES, &fe_info(fe)->features, 8, NULL, 0), 0);
+    assert_int_equal(fe_queue_start(fe, 1), 0);
+    assert_int_equal(fe_reset_device(fe), 0); /* kicked and not enabled */
+    served_wait(&served, served_is_stopped, "the ring that was never enabled is forgotten");
+    assert_int_equal(fe_set(fe, WIRE_SET_FEATURES, &fe_info(fe)->features, 8, NULL, 0), 0);
+    assert_int_equal(fe_start(fe), 0);
     read_once(fe);
     fe_destroy(fe);
 }
@@ -227,7 +323,9 @@ int main(void)
         TEST(test_kick_descriptor_of_an_incomplete_ring),
         TEST(test_kick_descriptor_alone_and_then_stop),
         TEST(test_without_call_descriptor),
-        TEST(test_configuration_is_not_writable),
+        TEST(test_the_cache_mode_can_be_written),
+        TEST(test_resets_and_new_negotiation),
+        TEST(test_resets_at_any_point),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

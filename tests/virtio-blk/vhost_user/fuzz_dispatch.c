@@ -151,6 +151,12 @@ static int reset_co(void *opaque)
     return 0;
 }
 
+static int reset_device_co(void *opaque)
+{
+    device.features = 0;
+    return 0;
+}
+
 static int get_config(void *opaque, uint32_t offset, uint32_t size, uint8_t *bytes_out)
 {
     memset(bytes_out, 0x22, size);
@@ -176,6 +182,7 @@ static const struct vhost_user_ops ops = {
     .set_ring_enable_co = set_ring_enable_co,
     .get_ring_base_co = get_ring_base_co,
     .reset_co = reset_co,
+    .reset_device_co = reset_device_co,
     .get_config = get_config,
     .set_config = set_config,
 };

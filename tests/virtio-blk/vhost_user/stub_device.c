@@ -160,6 +160,11 @@ static int reset_co(void *opaque)
     return note(opaque, "reset");
 }
 
+static int reset_device_co(void *opaque)
+{
+    return note(opaque, "reset_device");
+}
+
 static int get_config(void *opaque, uint32_t offset, uint32_t size, uint8_t *bytes_out)
 {
     for (uint32_t i = 0; i < size; i++)
@@ -193,6 +198,7 @@ static const struct vhost_user_ops ops = {
     .set_ring_enable_co = set_ring_enable_co,
     .get_ring_base_co = get_ring_base_co,
     .reset_co = reset_co,
+    .reset_device_co = reset_device_co,
     .get_config = get_config,
     .set_config = set_config,
     .ended = ended,

@@ -78,7 +78,7 @@ static void questions_are_answered(void **state)
     assert_int_equal(wire_ask(fd, VHOST_USER_GET_FEATURES, NULL, 0, NULL, 0), STUB_FEATURES | UINT64_C(1) << 30 |
                                                                                   UINT64_C(1) << 26);
     assert_int_equal(wire_ask(fd, VHOST_USER_GET_PROTOCOL_FEATURES, NULL, 0, NULL, 0),
-                     1 | 1 << 1 | 1 << 3 | 1 << 9 | 1 << 15);
+                     1 | 1 << 1 | 1 << 3 | 1 << 5 | 1 << 9 | 1 << 13 | 1 << 15 | 1 << 16);
     assert_alive();
     struct vhost_user_vring_state ask = { 2, 0 };
     uint32_t request;
@@ -175,6 +175,7 @@ static void payloads_of_wrong_length_are_refused(void **state)
                                   VHOST_USER_SET_VRING_NUM,  VHOST_USER_SET_VRING_ADDR,
                                   VHOST_USER_SET_VRING_BASE, VHOST_USER_SET_VRING_KICK,
                                   VHOST_USER_SET_VRING_CALL, VHOST_USER_SET_VRING_ERR,
+                                  VHOST_USER_RESET_DEVICE,   VHOST_USER_SET_STATUS,
                                   VHOST_USER_SET_CONFIG };
     const uint32_t sizes[] = { 1, 4, 7, 9, 33, 300, 4096 };
     static uint8_t zeros[4096];
@@ -250,6 +251,12 @@ static void the_configuration_space(void **state)
     assert_int_equal(stub_count(&stub, "set_config 32 1 5a"), 1);
     assert_int_equal(wire_ask(fd, VHOST_USER_SET_CONFIG, &config, 12 + 2, NULL, 0), 1); /* says 1, brings 2 */
     assert_int_equal(stub_count(&stub, "set_config"), 1);
+    /* From a migration it is taken, too; from nobody else. */
+    config.flags = VHOST_USER_CONFIG_BY_MIGRATION;
+    assert_int_equal(wire_ask(fd, VHOST_USER_SET_CONFIG, &config, 12 + 1, NULL, 0), 0);
+    for (config.flags = 2; config.flags; config.flags <<= 1)
+        assert_int_equal(wire_ask(fd, VHOST_USER_SET_CONFIG, &config, 12 + 1, NULL, 0), 1);
+    assert_int_equal(stub_count(&stub, "set_config"), 2);
 }
 
 static void memory_tables(void **state)
@@ -301,7 +308,10 @@ static void descriptors_that_do_not_fit_end_the_connection(void **state)
         { VHOST_USER_SET_MEM_TABLE, 8 + 32, 2, 1 }, { VHOST_USER_SET_MEM_TABLE, 8 + 32, 0xffffffff, 8 },
         { VHOST_USER_SET_MEM_TABLE, 9, 0, 1 },      { VHOST_USER_SET_MEM_TABLE, 4, 0, 1 },
         { VHOST_USER_SET_VRING_KICK, 4, 0, 1 },     { 77, 0, 0, 1 },
-        { VHOST_USER_GET_FEATURES, 0, 0, 20 },
+        { VHOST_USER_GET_FEATURES, 0, 0, 20 },      { VHOST_USER_SET_BACKEND_REQ_FD, 0, 0, 0 },
+        { VHOST_USER_SET_BACKEND_REQ_FD, 0, 0, 2 }, { VHOST_USER_SET_BACKEND_REQ_FD, 8, 0, 1 },
+        { VHOST_USER_RESET_DEVICE, 0, 0, 1 },       { VHOST_USER_SET_STATUS, 8, 1, 1 },
+        { VHOST_USER_GET_STATUS, 0, 0, 1 },
     };
     int events[20];
     for (unsigned i = 0; i < 20; i++)

@@ -55,7 +55,8 @@ static int64_t ask_features(int fd)
 
 static void assert_answers(int fd)
 {
-    assert_int_equal(ask_features(fd), STUB_FEATURES | UINT64_C(1) << VHOST_USER_F_PROTOCOL_FEATURES);
+    assert_int_equal(ask_features(fd), STUB_FEATURES | UINT64_C(1) << VHOST_USER_F_PROTOCOL_FEATURES |
+                                           UINT64_C(1) << VHOST_F_LOG_ALL);
 }
 
 static void front_ends_come_and_go(void **state)

@@ -1,0 +1,44 @@
+/*
+ * A disk that changes its size while it is in use.
+ *
+ * The device is drained meanwhile: requests that were taken before end as they began, inside the old size; those taken
+ * afterwards are compared with the new one, so none is ever beyond what the driver was told when it ends. That also makes
+ * the size a plain field for the IOThreads.
+ */
+#include <errno.h>
+#include <glib.h>
+
+#include "device/internal.h"
+
+int vblk_config_changed_co(struct vblk_device *device)
+{
+    return vhost_user_session_config_changed(device->session) ? 0 : -ENOTCONN;
+}
+
+int vblk_device_resize_co(struct vblk_device *device, uint64_t size_bytes)
+{
+    struct vblk_disk_facts facts;
+    uint64_t old_bytes;
+    int error;
+
+    if (size_bytes % device->block_size_bytes != 0)
+        return -EINVAL;
+    vblk_dataplane_drain_begin_co(device);
+    old_bytes = device->facts.size_bytes;
+    error = vblk_disk_resize(device->disk, size_bytes);
+    vblk_disk_facts(device->disk, &facts);
+    pthread_mutex_lock(&device->ring_lock); /* the sampler reads it */
+    device->facts.size_bytes = facts.size_bytes;
+    pthread_mutex_unlock(&device->ring_lock);
+    vblk_dataplane_drain_end(device);
+    if (error < 0) {
+        vblk_log(&device->log, VBLK_LOG_ERROR, "cannot be resized to %" G_GUINT64_FORMAT " bytes: %s", size_bytes,
+                 g_strerror(-error));
+        return error;
+    }
+    vblk_log(&device->log, VBLK_LOG_INFO, "resized from %" G_GUINT64_FORMAT " to %" G_GUINT64_FORMAT " bytes", old_bytes,
+             facts.size_bytes);
+    if (facts.size_bytes != old_bytes && vblk_config_changed_co(device) < 0)
+        vblk_log(&device->log, VBLK_LOG_INFO, "the new size is seen when the front end asks next: it was not told");
+    return 0;
+}
