@@ -1,19 +1,20 @@
 /*
  * Who watches the host notifiers of a device's rings while it starts, stops and is drained:
- * virtio-blk/device/dataplane.c and notifier.c.
+ * virtio-blk/device/dataplane.c, home.c and notifier.c.
  *
- * Two threads, each with a loop: the main one, where the session's coroutine and others live, and the home of the
- * rings. A coroutine goes over and back (rt_coroutine_move) through the list of the loop that it goes to; a loop runs
+ * Threads, each with a loop: the main one, where the session's coroutine and others live, and the home of the
+ * rings; with MOVES a second one that may become it. A coroutine goes over and back (rt_coroutine_move) through the list of the loop that it goes to; a loop runs
  * one thing at a time. The session starts the device, which may fail anywhere, stops a ring and adds it again, and stops the
  * device. Meanwhile other coroutines of the main loop drain it, nested, whenever they get their turn; the guest puts
- * requests into the rings and kicks; requests end when they like.
+ * requests into the rings and kicks; requests end when they like. With MOVES one more coroutine of the main loop moves a ring.
  * Left out: memory order, as all of it goes through the loops' lists and the lock of the rings; what is in a request;
- * suppressed notifications.
+ * suppressed notifications; in what order a lock lets in who waits for it; a move that fails before it has changed anything.
  *
  * What is asserted
  *   unwatched  a descriptor that is closed is in no loop
- *   single     a descriptor is put into the ring's home loop, and only once
+ *   single     a descriptor is put into the ring's home loop, where the ring has what it needs, and only once
  *   drained    from the begin of a drain to its end no ring is watched, and no request is taken or under way
+ *   own        a ring is watched by the loop in which its requests run
  *   clear      the flag is clear after a stop and after a start that failed
  *   seen       when nothing more happens, a device that is started has taken every request, and one that is stopped
  *              has nothing in a loop
@@ -21,6 +22,8 @@
  *
  * PROOF one_ring    RINGS=1 DRAINERS=2 NESTED         SC
  * PROOF two_rings   RINGS=2 DRAINERS=1 RESTARTS_RING  SC
+ * PROOF moves       RINGS=2 DRAINERS=1 MOVES          SC
+ * PROOF nested      RINGS=1 DRAINERS=1 NESTED RESTARTS_RING MOVES SC
  *
  * The order of the past, in start and in stop.
  * MUTANT STARTED_BEFORE_ATTACH of one_ring: single in SC
@@ -28,7 +31,7 @@
  *
  * MUTANT FLAG_AFTER_DETACH of one_ring: unwatched in SC
  * MUTANT FAILED_START_SETS_FLAG of one_ring: clear in SC
- * MUTANT FAILED_START_KEEPS_FLAG of one_ring: unwatched in SC
+ * MUTANT FAILED_START_KEEPS_FLAG of one_ring: single in SC
  * MUTANT CLOSE_BEFORE_DETACH of one_ring: unwatched in SC
  * MUTANT NO_KICK_AT_START of one_ring: seen in SC
  * MUTANT NO_KICK_AFTER_DRAIN of one_ring: seen in SC
@@ -39,49 +42,99 @@
  * MUTANT NESTED_END_ATTACHES of one_ring: drained in SC
  * MUTANT RING_RUNS_EARLY of two_rings: single in SC
  * MUTANT RING_RUNS_LATE of two_rings: unwatched in SC
+ *
+ * MUTANT VISITS_UNLOCKED of moves: single in SC
+ * MUTANT DRAIN_ATTACHES_MOVING of moves: single in SC
+ * MUTANT MOVE_ATTACHES_DRAINED of nested: drained in SC
+ * MUTANT MOVE_ATTACHES_STOPPED of moves: unwatched in SC
+ * MUTANT MOVE_RESTORES of nested: drained in SC
+ * MUTANT MOVE_WITHOUT_KICK of moves: seen in SC
+ * MUTANT MOVE_WITHOUT_DRAIN of nested: own in SC
+ * MUTANT START_ATTACHES_MOVED of moves: single in SC
  */
+#ifdef MOVES
+#define COROUTINES (DRAINERS + 2)
+#define LOOPS 4
+#else
 #define COROUTINES (DRAINERS + 1)
+#define LOOPS 3
+#endif
 #define SESSION 0
+#define MOVER (DRAINERS + 1)
 #define NOBODY 255
 
 #define NOWHERE 0
 #define MAIN 1
 #define HOME 2
+#define ANOTHER 3
 
 /* ---- loops: a coroutine runs when its loop's thread has taken it from the list ---- */
 
-chan main_list = [COROUTINES] of { byte };
-chan home_list = [COROUTINES] of { byte };
-byte main_runs = NOBODY, home_runs = NOBODY;
+chan list[LOOPS] = [COROUTINES] of { byte };
+byte runs[LOOPS] = NOBODY;
 
-inline to_home(me)
+inline go(me, from, to)
 {
-    atomic { home_list!me; main_runs = NOBODY };
-    (home_runs == me)
-}
-
-inline to_main(me)
-{
-    atomic { main_list!me; home_runs = NOBODY };
-    (main_runs == me)
+    atomic { list[to]!me; runs[from] = NOBODY };
+    (runs[to] == me)
 }
 
 /* Let others have their turn. */
-inline pass(me)
+#define pass(me) go(me, MAIN, MAIN)
+
+/* ---- who goes to a ring's home finds it there: shared by visits, a move has it alone ---- */
+
+#if defined(MOVES) && !defined(VISITS_UNLOCKED)
+byte readers;
+bool writing;
+
+inline read_lock(me)
 {
-    atomic { main_list!me; main_runs = NOBODY };
-    (main_runs == me)
+    if
+    :: atomic { !writing -> readers++ }
+    :: else ->
+        runs[MAIN] = NOBODY;
+        atomic { !writing && runs[MAIN] == NOBODY -> runs[MAIN] = me; readers++ }
+    fi
 }
+
+inline write_lock(me)
+{
+    if
+    :: atomic { !writing && readers == 0 -> writing = true }
+    :: else ->
+        runs[MAIN] = NOBODY;
+        atomic { !writing && readers == 0 && runs[MAIN] == NOBODY -> runs[MAIN] = me; writing = true }
+    fi
+}
+
+inline read_unlock()
+{
+    readers--
+}
+
+inline write_unlock()
+{
+    writing = false
+}
+#else
+#define read_lock(me) skip
+#define write_lock(me) skip
+#define read_unlock() skip
+#define write_unlock() skip
+#endif
 
 /* ---- the device ---- */
 
 bool started;
 byte drain_depth;
-bool running[RINGS], has_ring[RINGS], in_home[RINGS]; /* in_home: bottom half and timer exist */
+bool running[RINGS], has_ring[RINGS], moving[RINGS], in_home[RINGS]; /* in_home: bottom half and timer exist */
+byte home[RINGS] = HOME;
 byte place[RINGS];                                    /* which loop processes it */
 bool open[RINGS];                                     /* the kick descriptor */
 byte watched_by[RINGS];                               /* where its handler is */
-bool accepting[RINGS], in_flight[RINGS];
+bool accepting[RINGS];
+byte in_flight[RINGS];       /* where its request runs */
 byte waiter[RINGS] = NOBODY; /* a coroutine in the home loop */
 
 /* The guest's. */
@@ -89,7 +142,7 @@ bool request[RINGS], kick[RINGS];
 
 /* What the properties look at; nobody decides by it. */
 byte drains; /* that have begun and not ended */
-bool unwatched = true, single = true, drained = true, clear = true, seen = true;
+bool unwatched = true, single = true, drained = true, own = true, clear = true, seen = true;
 
 inline kick_ring(q)
 {
@@ -99,10 +152,12 @@ inline kick_ring(q)
 inline attach(q)
 {
     d_step {
-        single = watched_by[q] == NOWHERE && place[q] == HOME;
+        single = watched_by[q] == NOWHERE && place[q] == home[q] && in_home[q];
         assert(single);
         drained = drains == 0;
         assert(drained);
+        own = !in_flight[q] || in_flight[q] == place[q];
+        assert(own);
         watched_by[q] = place[q];
         accepting[q] = true
     }
@@ -137,11 +192,11 @@ inline drain_ring(me, q)
             earlier = waiter[q];
 #endif
             waiter[q] = me;
-            home_runs = NOBODY
+            runs[home[q]] = NOBODY
         }
-        (home_runs == me);
+        (runs[home[q]] == me);
         if
-        :: earlier != NOBODY -> home_list!earlier; earlier = NOBODY
+        :: earlier != NOBODY -> list[home[q]]!earlier; earlier = NOBODY
         :: else
         fi
     :: else
@@ -176,7 +231,8 @@ inline drain_begin(me)
     r = 0;
     do
     :: r < RINGS && has_ring[r] ->
-        to_home(me);
+        read_lock(me);
+        go(me, MAIN, home[r]);
         if
         :: in_home[r] ->
             /* ORDER dataplane.started [D2]: in the ring's loop, behind whoever is about to attach it there. */
@@ -191,7 +247,8 @@ inline drain_begin(me)
             drain_ring(me, r)
         :: else
         fi;
-        to_main(me);
+        go(me, home[r], MAIN);
+        read_unlock();
         r++
     :: r < RINGS && !has_ring[r] -> r++
     :: else -> r = 0; break
@@ -205,6 +262,13 @@ inline drain_begin(me)
 #define IS_OUTERMOST (drain_depth == 1)
 #endif
 
+/* ORDER dataplane.move [V2] */
+#ifdef DRAIN_ATTACHES_MOVING
+#define MAY_BE_ATTACHED(q) (running[q] && has_ring[q] && watched_by[q] == NOWHERE)
+#else
+#define MAY_BE_ATTACHED(q) (running[q] && has_ring[q] && !moving[q] && watched_by[q] == NOWHERE)
+#endif
+
 inline drain_end()
 {
     drains--;
@@ -213,13 +277,13 @@ inline drain_end()
     :: IS_OUTERMOST && started ->
         r = 0;
         do
-        :: r < RINGS && running[r] && has_ring[r] && watched_by[r] == NOWHERE ->
+        :: r < RINGS && MAY_BE_ATTACHED(r) ->
 #ifndef NO_KICK_AFTER_DRAIN
             kick_ring(r);
 #endif
             attach(r);
             r++
-        :: r < RINGS && !(running[r] && has_ring[r] && watched_by[r] == NOWHERE) -> r++
+        :: r < RINGS && !MAY_BE_ATTACHED(r) -> r++
         :: else -> r = 0; break
         od
     :: else
@@ -232,49 +296,58 @@ inline drain_end()
 inline prepare(q)
 {
     has_ring[q] = true;
-    to_home(SESSION);
+    read_lock(SESSION);
+    go(SESSION, MAIN, home[q]);
     in_home[q] = true;
-    to_main(SESSION)
+    go(SESSION, home[q], MAIN);
+    read_unlock()
 }
 
 inline attach_ring(q)
 {
-    /* ORDER dataplane.started [S3]: drained just now: the drain's end attaches. */
-#ifdef ATTACH_WHILE_DRAINED
+    read_lock(SESSION);
+    /* ORDER dataplane.started [S3]: drained just now: the drain's end attaches. ORDER dataplane.move [V3] */
     if
+#if defined(ATTACH_WHILE_DRAINED)
     :: watched_by[q] == NOWHERE ->
-#else
-    if
+#elif defined(START_ATTACHES_MOVED)
     :: drain_depth == 0 ->
+#else
+    :: drain_depth == 0 && watched_by[q] == NOWHERE ->
 #endif
-        to_home(SESSION);
+        go(SESSION, MAIN, home[q]);
         attach(q);
-        to_main(SESSION)
+        go(SESSION, home[q], MAIN)
     :: else
-    fi
+    fi;
+    read_unlock()
 }
 
 inline quiesce(q)
 {
+    read_lock(SESSION);
     if
     :: in_home[q] ->
-        to_home(SESSION);
+        go(SESSION, MAIN, home[q]);
         detach(q);
-        to_main(SESSION)
+        go(SESSION, home[q], MAIN)
     :: else
-    fi
+    fi;
+    read_unlock()
 }
 
 inline retire(q)
 {
+    read_lock(SESSION);
     if
     :: in_home[q] ->
-        to_home(SESSION);
+        go(SESSION, MAIN, home[q]);
         drain_ring(SESSION, q);
         in_home[q] = false;
-        to_main(SESSION)
+        go(SESSION, home[q], MAIN)
     :: else
     fi;
+    read_unlock();
     place[q] = MAIN;
     has_ring[q] = false;
     running[q] = false
@@ -299,7 +372,7 @@ inline collect(q)
 
 inline go_home(q)
 {
-    place[q] = HOME;
+    place[q] = home[q];
 #ifndef NO_KICK_AT_START
     kick_ring(q)
 #endif
@@ -307,9 +380,11 @@ inline go_home(q)
 
 inline leave_home(q)
 {
-    to_home(SESSION);
+    read_lock(SESSION);
+    go(SESSION, MAIN, home[q]);
     in_home[q] = false;
-    to_main(SESSION);
+    go(SESSION, home[q], MAIN);
+    read_unlock();
     place[q] = MAIN
 }
 
@@ -413,8 +488,8 @@ proctype session()
     byte q, r, earlier = NOBODY;
     bool failed;
 
-    main_list!SESSION;
-    (main_runs == SESSION);
+    list[MAIN]!SESSION;
+    (runs[MAIN] == SESSION);
     start();
     if
     :: failed -> skip
@@ -432,15 +507,15 @@ proctype session()
         stop()
     fi;
 stays:
-    main_runs = NOBODY
+    runs[MAIN] = NOBODY
 }
 
 proctype drainer(byte me)
 {
     byte r, earlier = NOBODY;
 
-    main_list!me;
-    (main_runs == me);
+    list[MAIN]!me;
+    (runs[MAIN] == me);
     drain_begin(me);
     pass(me);
 #ifdef NESTED
@@ -449,8 +524,80 @@ proctype drainer(byte me)
     pass(me);
 #endif
     drain_end();
-    main_runs = NOBODY
+    runs[MAIN] = NOBODY
 }
+
+#ifdef MOVES
+#ifdef MOVE_RESTORES
+#define SHALL_WATCH(q) watched
+#elif defined(MOVE_ATTACHES_DRAINED)
+#define SHALL_WATCH(q) (running[q] && has_ring[q] && started)
+#elif defined(MOVE_ATTACHES_STOPPED)
+#define SHALL_WATCH(q) (running[q] && has_ring[q] && drain_depth == 0)
+#else
+#define SHALL_WATCH(q) (running[q] && has_ring[q] && started && drain_depth == 0)
+#endif
+
+inline move(q, loop)
+{
+    write_lock(MOVER);
+    if
+    :: in_home[q] && home[q] != loop ->
+#ifdef MOVE_RESTORES
+        watched = watched_by[q] != NOWHERE;
+#endif
+        moving[q] = true;
+        go(MOVER, MAIN, home[q]);
+        detach(q);
+#ifndef MOVE_WITHOUT_DRAIN
+        drain_ring(MOVER, q);
+#endif
+        in_home[q] = false;
+        go(MOVER, home[q], loop);
+        home[q] = loop;
+        in_home[q] = true;
+        go(MOVER, loop, MAIN);
+        /* ORDER dataplane.move [V1] */
+        if
+        :: place[q] != MAIN -> place[q] = loop
+        :: else
+        fi;
+        if
+        :: SHALL_WATCH(q) ->
+#ifndef MOVE_WITHOUT_KICK
+            kick_ring(q);
+#endif
+            go(MOVER, MAIN, loop);
+            attach(q);
+            go(MOVER, loop, MAIN)
+        :: else
+        fi;
+        moving[q] = false
+    :: !in_home[q] && home[q] != loop -> home[q] = loop
+    :: home[q] == loop
+    fi;
+    write_unlock()
+}
+
+proctype mover()
+{
+    byte q, earlier = NOBODY;
+#ifdef MOVE_RESTORES
+    bool watched; /* a look before the move at what should be after it */
+#endif
+
+    list[MAIN]!MOVER;
+    (runs[MAIN] == MOVER);
+    if
+    :: q = 0
+#if RINGS > 1
+    :: q = 1
+#endif
+    fi;
+    move(q, ANOTHER);
+    runs[MAIN] = NOBODY
+}
+#endif
 
 /* ---- what else the loops do ---- */
 
@@ -459,19 +606,19 @@ inline take(q)
     drained = drains == 0;
     assert(drained);
     request[q] = false;
-    in_flight[q] = true
+    in_flight[q] = watched_by[q]
 }
 
 proctype main_loop()
 {
 end:
     do
-    :: atomic { main_runs == NOBODY && nempty(main_list) -> main_list?main_runs }
+    :: atomic { runs[MAIN] == NOBODY && nempty(list[MAIN]) -> list[MAIN]?runs[MAIN] }
     od
 }
 
 /* A kick. With a request under way nothing more is taken: its end looks again. */
-#define IS_KICKED(q) (home_runs == NOBODY && watched_by[q] != NOWHERE && kick[q])
+#define IS_KICKED(q) (runs[loop] == NOBODY && watched_by[q] == loop && kick[q])
 inline read_kick(q)
 {
     kick[q] = false;
@@ -482,12 +629,12 @@ inline read_kick(q)
 }
 
 /* A request ends, and the bottom half looks at the ring again. */
-#define MAY_END(q) (home_runs == NOBODY && in_flight[q])
+#define MAY_END(q) (runs[loop] == NOBODY && in_flight[q] == loop)
 inline end_request(q)
 {
-    in_flight[q] = false;
+    in_flight[q] = NOWHERE;
     if
-    :: waiter[q] != NOBODY -> home_list!waiter[q]; waiter[q] = NOBODY
+    :: waiter[q] != NOBODY -> list[loop]!waiter[q]; waiter[q] = NOBODY
     :: else
     fi;
     if
@@ -496,11 +643,11 @@ inline end_request(q)
     fi
 }
 
-proctype home_loop()
+proctype home_loop(byte loop)
 {
 end:
     do
-    :: atomic { home_runs == NOBODY && nempty(home_list) -> home_list?home_runs }
+    :: atomic { runs[loop] == NOBODY && nempty(list[loop]) -> list[loop]?runs[loop] }
     :: atomic { IS_KICKED(0) -> read_kick(0) }
     :: atomic { MAY_END(0) -> end_request(0) }
 #if RINGS > 1
@@ -530,7 +677,7 @@ proctype the_end()
         timeout ->
         do
         :: q < RINGS ->
-            seen = seen && (started -> !request[q] && watched_by[q] == HOME : watched_by[q] == NOWHERE);
+            seen = seen && (started -> !request[q] && watched_by[q] == home[q] : watched_by[q] == NOWHERE);
             q++
         :: else -> q = 0; break
         od;
@@ -542,11 +689,19 @@ init {
     atomic {
         byte n = 0;
         do
-        :: n < RINGS -> waiter[n] = NOBODY; place[n] = MAIN; run guest(n); n++
+        :: n < LOOPS -> runs[n] = NOBODY; n++
+        :: else -> n = 0; break
+        od;
+        do
+        :: n < RINGS -> waiter[n] = NOBODY; home[n] = HOME; place[n] = MAIN; run guest(n); n++
         :: else -> break
         od;
         run main_loop();
-        run home_loop();
+        run home_loop(HOME);
+#ifdef MOVES
+        run home_loop(ANOTHER);
+        run mover();
+#endif
         run session();
         n = 1;
         do

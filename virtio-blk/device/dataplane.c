@@ -72,17 +72,6 @@ static uint32_t total_in_flight(const struct vblk_device *device)
     return total;
 }
 
-static void change_loop(struct vblk_queue *queue, struct rt_loop *loop)
-{
-    struct vblk_device *device = queue->device;
-
-    pthread_mutex_lock(&device->ring_lock);
-    lttng_ust_tracepoint(vblk_dataplane, loop_change, device->device_id, queue->index, rt_loop_id(queue->loop),
-                         rt_loop_id(loop));
-    queue->loop = loop;
-    pthread_mutex_unlock(&device->ring_lock);
-}
-
 /* The pool's maximum follows the rings: half of their entries, as the mechanism's history found enough. */
 static void resize_pool(struct vblk_device *device)
 {
@@ -99,54 +88,6 @@ static void resize_pool(struct vblk_device *device)
     device->pool_share = share;
 }
 
-/* ---- the disk's contexts, one a loop ---- */
-
-static unsigned loop_index(const struct vblk_device *device, const struct rt_loop *loop)
-{
-    unsigned i = 0;
-
-    while (device->loops[i] != loop)
-        i++;
-    return i;
-}
-
-/* In the queue's home loop. */
-static int enter_home(struct vblk_queue *queue)
-{
-    struct vblk_device *device = queue->device;
-    struct vblk_disk_loop **context = &device->disk_loops[loop_index(device, queue->home)];
-    int error = 0;
-
-    if (!*context)
-        error = vblk_disk_attach_loop(device->disk, queue->home, context);
-    if (error == 0)
-        error = vblk_queue_enter_loop(queue);
-    queue->disk = *context;
-    return error;
-}
-
-/* Whether a queue still uses its loop's context. */
-static bool home_in_use(const struct vblk_device *device, const struct rt_loop *home)
-{
-    for (unsigned i = 0; i < device->queue_count; i++)
-        if (device->queues[i].home == home && device->queues[i].bh)
-            return true;
-    return false;
-}
-
-static void leave_home(struct vblk_queue *queue)
-{
-    struct vblk_device *device = queue->device;
-    struct vblk_disk_loop **context = &device->disk_loops[loop_index(device, queue->home)];
-
-    vblk_queue_leave_loop(queue);
-    queue->disk = NULL;
-    if (*context && !home_in_use(device, queue->home)) {
-        vblk_disk_detach_loop(*context);
-        *context = NULL;
-    }
-}
-
 /* ---- drain ---- */
 
 void vblk_dataplane_drain_begin_co(struct vblk_device *device)
@@ -161,15 +102,12 @@ void vblk_dataplane_drain_begin_co(struct vblk_device *device)
     for (unsigned i = 0; i < device->queue_count; i++) {
         struct vblk_queue *queue = &device->queues[i];
 
-        if (!queue->vq)
+        if (!queue->vq || !vblk_home_visit_co(queue))
             continue;
-        rt_coroutine_move(queue->home);
-        if (queue->bh) {
-            /* ORDER dataplane.started [D2]: whatever the flag says: a stop may have cleared it and not be here yet. */
-            vblk_notifier_detach(queue);
-            vblk_queue_drain_co(queue); /* ORDER dataplane.started [D3] */
-        }
-        rt_coroutine_move(device->main_loop); /* where one may look whether the next one has a ring */
+        /* ORDER dataplane.started [D2]: whatever the flag says: a stop may have cleared it and not be here yet. */
+        vblk_notifier_detach(queue);
+        vblk_queue_drain_co(queue); /* ORDER dataplane.started [D3] */
+        vblk_home_return_co(queue); /* where one may look whether the next one has a ring */
     }
 }
 
@@ -182,7 +120,8 @@ void vblk_dataplane_drain_end(struct vblk_device *device)
             struct vblk_queue *queue = &device->queues[i];
             int error;
 
-            if (!queue->running || !queue->vq || queue->handler)
+            /* ORDER dataplane.move [V2] */
+            if (!queue->running || !queue->vq || queue->moving || vblk_notifier_is_attached(queue))
                 continue;
             if (is_faulty(device) && get_state(device) != VBLK_STARTED) {
                 vblk_fault_attach_again(queue);
@@ -199,6 +138,12 @@ void vblk_dataplane_drain_end(struct vblk_device *device)
                          get_state(device));
     atomic_store_explicit(&device->drain_depth, depth - 1, memory_order_relaxed);
     pthread_mutex_unlock(&device->ring_lock);
+}
+
+bool vblk_dataplane_may_attach(const struct vblk_queue *queue)
+{
+    return queue->running && queue->vq && is_started(queue->device) &&
+           atomic_load_explicit(&queue->device->drain_depth, memory_order_relaxed) == 0;
 }
 
 /* ---- start ---- */
@@ -218,11 +163,10 @@ void vblk_dataplane_open_start(struct vblk_device *device)
 static void quiesce_co(struct vblk_queue *queue)
 {
     /* Also without handler: the loop lets one go by itself that cannot be read, and may be doing so just now. */
-    if (!queue->bh)
+    if (!vblk_home_visit_co(queue))
         return;
-    rt_coroutine_move(queue->home);
     vblk_notifier_detach(queue);
-    rt_coroutine_move(queue->device->main_loop);
+    vblk_home_return_co(queue);
 }
 
 /* Undo what a start did for this ring, whatever that was: its requests end, the last interrupt is sent. */
@@ -230,14 +174,12 @@ static void retire_co(struct vblk_queue *queue)
 {
     struct vblk_device *device = queue->device;
 
-    if (queue->bh) {
-        rt_coroutine_move(queue->home);
+    if (vblk_home_visit_co(queue)) {
         vblk_queue_drain_co(queue);
-        leave_home(queue);
-        rt_coroutine_move(device->main_loop);
+        vblk_home_leave_co(queue);
     }
     if (queue->loop != device->main_loop)
-        change_loop(queue, device->main_loop);
+        vblk_home_change_loop(queue, device->main_loop);
     vblk_queue_destroy_ring(queue);
     queue->running = false;
 }
@@ -296,22 +238,23 @@ static int prepare_co(struct vblk_queue *queue)
     if (error < 0)
         return error;
     atomic_store_explicit(&queue->broken, false, memory_order_relaxed);
-    rt_coroutine_move(queue->home);
-    error = enter_home(queue);
-    rt_coroutine_move(queue->device->main_loop);
-    return error;
+    return vblk_home_enter_co(queue);
 }
 
 static int attach_co(struct vblk_queue *queue)
 {
+    struct vblk_device *device = queue->device;
     int error = 0;
 
-    /* ORDER dataplane.started [S3]: drained just now: the drain's end attaches. */
-    if (atomic_load_explicit(&queue->device->drain_depth, memory_order_relaxed) == 0) {
+    rt_co_rwlock_read_co(&device->home_lock);
+    /* ORDER dataplane.started [S3]: drained just now: the drain's end attaches. ORDER dataplane.move [V3]: or it, or a move,
+     * has done so while this waited. */
+    if (vblk_dataplane_may_attach(queue) && !vblk_notifier_is_attached(queue)) {
         rt_coroutine_move(queue->home);
         error = vblk_notifier_attach(queue);
-        rt_coroutine_move(queue->device->main_loop);
+        rt_coroutine_move(device->main_loop);
     }
+    rt_co_rwlock_unlock(&device->home_lock);
     return error;
 }
 
@@ -338,7 +281,7 @@ int vblk_dataplane_start_co(struct vblk_device *device)
         goto fail;
     for (unsigned i = 0; i < device->queue_count; i++)
         if (device->queues[i].running) {
-            change_loop(&device->queues[i], device->queues[i].home);
+            vblk_home_change_loop(&device->queues[i], device->queues[i].home);
             vblk_notifier_kick(&device->queues[i]);
         }
     resize_pool(device);
@@ -366,7 +309,7 @@ int vblk_dataplane_add_ring_co(struct vblk_queue *queue)
     vblk_notifier_commit(device, 1, true);
     error = prepare_co(queue);
     if (error == 0) {
-        change_loop(queue, queue->home);
+        vblk_home_change_loop(queue, queue->home);
         vblk_notifier_kick(queue);
         queue->running = true; /* not before: a drain's end would attach it to the main loop */
         error = attach_co(queue);
@@ -405,10 +348,9 @@ void vblk_dataplane_stop_co(struct vblk_device *device)
 
         if (!queue->running)
             continue;
-        rt_coroutine_move(queue->home);
-        leave_home(queue);
-        rt_coroutine_move(device->main_loop);
-        change_loop(queue, device->main_loop);
+        if (vblk_home_visit_co(queue))
+            vblk_home_leave_co(queue);
+        vblk_home_change_loop(queue, device->main_loop);
     }
     vblk_dataplane_drain_end(device);
 

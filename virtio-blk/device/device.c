@@ -32,6 +32,7 @@ static void free_device(struct vblk_device *device)
     vblk_tracked_deinit(&device->tracked);
     vblk_disk_errors_deinit(&device->disk_errors);
     pthread_mutex_destroy(&device->ring_lock);
+    rt_co_rwlock_deinit(&device->home_lock);
     g_free(device->queues);
     g_free(device->disk_loops);
     g_free(device->loops);
@@ -76,6 +77,7 @@ int vblk_device_create(const struct vblk_device_options *options, struct vblk_de
     }
     memcpy(device->serial, serial, strnlen(serial, VBLK_SERIAL_BYTES));
     pthread_mutex_init(&device->ring_lock, NULL);
+    rt_co_rwlock_init(&device->home_lock, "blk-queue-home");
     vblk_tracked_init(&device->tracked, options->request_lock ? options->request_lock : vblk_request_lock_at(0),
                       options->queue_count);
     vblk_disk_errors_init(&device->disk_errors, device->name, options->on_disk_error);
@@ -112,6 +114,9 @@ void vblk_device_destroy_co(struct vblk_device *device)
     if (!device)
         return;
     vhost_user_session_destroy_co(device->session);
+    /* Moves that were under way or in line have ended. */
+    rt_co_rwlock_write_co(&device->home_lock);
+    rt_co_rwlock_unlock(&device->home_lock);
     vblk_fault_cleanup(device);
     /* Work that was posted to an IOThread for a queue has run when this comes back from it. */
     for (unsigned i = 0; i < device->loop_count; i++)

@@ -6,7 +6,7 @@
  *     vblk_device_destroy_co(device);                      // drains; coroutine in the main loop
  *
  * Inside this folder: device.c (life, vhost-user operations), config.c (what the driver reads), ring.c (what the
- * front end says about rings), notifier.c (attach and detach), dataplane.c (start, stop, drain), queue.c
+ * front end says about rings), notifier.c (attach and detach), home.c (the IOThread of a queue, moves), dataplane.c (start, stop, drain), queue.c
  * (pop, push, interrupts), request.c (what a request means), tracked.c (overlaps, flush order), request_lock.c (how
  * those are locked), status.c (what it tells at any time), sampler.c (baselines and samples), event.c (eventfds that a front end shares), memory.c (letting
  * go of its memory), resize.c (another size), fault.c (the mistakes that --fault brings back).
@@ -100,6 +100,19 @@ int vblk_device_resize_co(struct vblk_device *device, uint64_t size_bytes);
  * Thread:    coroutine of the main loop.
  */
 int vblk_config_changed_co(struct vblk_device *device);
+
+/**
+ * Let another IOThread process this queue. While it runs, it alone is drained for that, and what comes meanwhile is
+ * seen when it is over; a queue that is stopped starts there next time.
+ *
+ * Returns:   0, also when it is there already and when the queue, or the device, was stopped meanwhile. Errors:
+ *            -EINVAL: no such queue or loop. -errno of the disk or the loop: the queue stays where it is. If its notifier
+ *            cannot be watched there: that error, and the queue is broken (one log line).
+ * Thread:    coroutine of the main loop; begun before vblk_device_destroy_co(). Others that move, drain, start or stop
+ *            meanwhile take turns with it.
+ * Trace:     vblk_dataplane:notifier_detach, loop_change, notifier_attach.
+ */
+int vblk_device_move_queue_co(struct vblk_device *device, uint16_t queue_index, unsigned loop_index);
 
 /** Coroutines that its rings may use at once when all are full. */
 uint32_t vblk_device_coroutines_max(const struct vblk_device *device);

@@ -104,7 +104,9 @@ struct vblk_queue {
     uint64_t features;        /* negotiated when the ring was made; constant while it has requests */
 
     /* The dataplane; main loop's thread, read by the queue's loop after attach. */
-    struct rt_loop *home;     /* the IOThread that runs it when started */
+    struct rt_loop *home;     /* the IOThread that runs it when started; changes under device->home_lock */
+    bool at_home;             /* it has, or is about to have, something there */
+    bool moving;              /* between homes: no drain attaches it */
     struct rt_loop *loop;     /* which loop processes it now (main when stopped) */
     struct rt_handler *handler;
     struct vblk_disk_loop *disk; /* context of `home` */
@@ -157,6 +159,7 @@ struct vblk_device {
     struct rt_loop *main_loop;
     struct rt_loop **loops;
     unsigned loop_count;
+    struct rt_co_rwlock home_lock; /* home.c: read by who visits a queue's home, written by who moves one */
     struct vblk_disk_loop **disk_loops; /* contexts while the disk is in the IOThreads, index as loops */
 
     struct vhost_user_session *session;
@@ -206,6 +209,19 @@ int vblk_notifier_attach(struct vblk_queue *queue);
 void vblk_notifier_detach(struct vblk_queue *queue);
 void vblk_notifier_commit(struct vblk_device *device, uint16_t count, bool assign);
 void vblk_notifier_kick(struct vblk_queue *queue);
+bool vblk_notifier_is_attached(struct vblk_queue *queue);
+
+/*
+ * home.c: the IOThread that processes a queue; coroutine of the main loop.
+ *
+ * Whoever has something to do there visits, since the queue may move: go over, do it, return. False: the queue has nothing
+ * there, and the coroutine has not moved. Not nested.
+ */
+bool vblk_home_visit_co(struct vblk_queue *queue);
+void vblk_home_return_co(struct vblk_queue *queue);
+int vblk_home_enter_co(struct vblk_queue *queue); /* bottom half, timer, the disk's context */
+void vblk_home_leave_co(struct vblk_queue *queue); /* ends a visit, too */
+void vblk_home_change_loop(struct vblk_queue *queue, struct rt_loop *loop);
 
 /* dataplane.c; coroutine of the main loop. */
 bool vblk_dataplane_ring_ready(const struct vblk_queue *queue);
@@ -217,13 +233,16 @@ void vblk_dataplane_stop_ring_co(struct vblk_queue *queue); /* the last one stop
 void vblk_dataplane_stop_co(struct vblk_device *device);    /* all rings */
 void vblk_dataplane_drain_begin_co(struct vblk_device *device);
 void vblk_dataplane_drain_end(struct vblk_device *device);
+bool vblk_dataplane_may_attach(const struct vblk_queue *queue); /* runs, and is not drained */
 void vblk_dataplane_settle(struct vblk_device *device); /* nothing assigned any more: starting or failed -> stopped */
 
 /* queue.c; the queue's loop unless said otherwise. */
 int vblk_queue_create_ring(struct vblk_queue *queue);   /* main loop, detached; vq is NULL */
 void vblk_queue_destroy_ring(struct vblk_queue *queue); /* main loop, detached and drained; keeps the base */
-int vblk_queue_enter_loop(struct vblk_queue *queue);    /* bottom half and timer of its loop */
-void vblk_queue_leave_loop(struct vblk_queue *queue);
+int vblk_queue_create_work(struct vblk_queue *queue, struct rt_loop *loop, struct rt_bh **bh_out,
+                           struct rt_timer **timer_out); /* for use in that loop; not used yet */
+void vblk_queue_begin_work(struct vblk_queue *queue);
+void vblk_queue_end_work(struct vblk_queue *queue);
 bool vblk_queue_kicked(void *opaque);
 bool vblk_queue_poll(void *opaque);
 bool vblk_queue_poll_ready(void *opaque);

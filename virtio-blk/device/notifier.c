@@ -67,6 +67,17 @@ void vblk_notifier_kick(struct vblk_queue *queue)
         vblk_queue_break(queue, -ETIMEDOUT, "its kick descriptor was full and blocked this thread");
 }
 
+bool vblk_notifier_is_attached(struct vblk_queue *queue)
+{
+    bool attached;
+
+    /* A loop lets one go by itself that cannot be read. */
+    pthread_mutex_lock(&queue->device->ring_lock);
+    attached = queue->handler != NULL;
+    pthread_mutex_unlock(&queue->device->ring_lock);
+    return attached;
+}
+
 int vblk_notifier_attach(struct vblk_queue *queue)
 {
     struct vblk_device *device = queue->device;

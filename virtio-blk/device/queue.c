@@ -158,7 +158,7 @@ static bool begin_one(struct vblk_queue *queue)
     add_in_flight(queue, 1);
     lttng_ust_tracepoint(vblk_request, begin, id, queue->device->device_id, queue->index, request->element->head,
                          atomic_load_explicit(&request->type, memory_order_relaxed), request->offset_bytes,
-                         request->size_bytes, rt_loop_id(queue->loop));
+                         request->size_bytes, rt_loop_id(rt_loop_current()));
     if (queue->deferred || !start_request(queue, request))
         defer_request(queue, request);
     return true;
@@ -360,21 +360,31 @@ void vblk_queue_drain_co(struct vblk_queue *queue)
     vblk_queue_interrupt(queue);
 }
 
-int vblk_queue_enter_loop(struct vblk_queue *queue)
+int vblk_queue_create_work(struct vblk_queue *queue, struct rt_loop *loop, struct rt_bh **bh_out,
+                           struct rt_timer **timer_out)
 {
-    queue->bh = rt_bh_create(queue->home, bottom_half, queue);
-    queue->retry_timer = rt_timer_create(queue->home, retry, queue);
-    if (!queue->bh || !queue->retry_timer) {
-        vblk_queue_leave_loop(queue);
+    struct rt_bh *bh = rt_bh_create(loop, bottom_half, queue);
+    struct rt_timer *timer = rt_timer_create(loop, retry, queue);
+
+    if (!bh || !timer) {
+        rt_bh_destroy(bh);
+        rt_timer_destroy(timer);
         return -ENOMEM;
     }
-    queue->timer_polls = queue->polled;
-    if (queue->timer_polls)
-        rt_timer_arm(queue->retry_timer, rt_clock_ns() + POLLED_RING_NS);
+    *bh_out = bh;
+    *timer_out = timer;
     return 0;
 }
 
-void vblk_queue_leave_loop(struct vblk_queue *queue)
+void vblk_queue_begin_work(struct vblk_queue *queue)
+{
+    queue->starved = queue->unfinished = false; /* the kick that comes looks at the ring */
+    queue->timer_polls = queue->polled;
+    if (queue->timer_polls)
+        rt_timer_arm(queue->retry_timer, rt_clock_ns() + POLLED_RING_NS);
+}
+
+void vblk_queue_end_work(struct vblk_queue *queue)
 {
     rt_bh_destroy(queue->bh);
     rt_timer_destroy(queue->retry_timer);

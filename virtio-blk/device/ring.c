@@ -44,18 +44,17 @@ static void close_fd(int *fd)
 static void replace_call_fd_co(struct vblk_queue *queue, int fd)
 {
     int old;
-
     /* The loop may be writing to the old one: swap in its thread, then nobody does. */
-    if (queue->bh)
-        rt_coroutine_move(queue->home);
+    bool visiting = vblk_home_visit_co(queue);
+
     old = atomic_exchange_explicit(&queue->call_fd, fd, memory_order_relaxed);
-    if (queue->bh) {
+    if (visiting) {
         /* Interrupts may have gone to the old one unheard. */
         if (fd >= 0 && !vblk_queue_write_event(queue, fd)) {
             atomic_store_explicit(&queue->call_fd, -1, memory_order_relaxed);
             close(fd);
         }
-        rt_coroutine_move(queue->device->main_loop);
+        vblk_home_return_co(queue);
     }
     close_fd(&old);
 }
@@ -259,17 +258,16 @@ static int set_ring_call(void *opaque, uint16_t index, int fd)
 static int set_ring_error(void *opaque, uint16_t index, int fd)
 {
     struct vblk_queue *queue = queue_at(opaque, index);
-    struct vblk_device *device = opaque;
+    bool visiting;
     int old;
 
     if (!queue)
         return -EINVAL;
-    if (queue->bh)
-        rt_coroutine_move(queue->home);
+    visiting = vblk_home_visit_co(queue);
     old = queue->error_fd;
     queue->error_fd = fd;
-    if (queue->bh)
-        rt_coroutine_move(device->main_loop);
+    if (visiting)
+        vblk_home_return_co(queue);
     close_fd(&old);
     return 0;
 }

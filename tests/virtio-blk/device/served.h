@@ -19,7 +19,7 @@
 #include "front_end.h"
 
 #define SERVED_IOTHREADS_MAX 2
-#define SERVED_DEADLINE_MS 20000
+#define SERVED_DEADLINE_MS 60000
 
 struct served {
     struct vblk_device *device;

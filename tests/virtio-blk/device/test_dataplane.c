@@ -20,78 +20,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "drainer.h"
+#include "gate.h"
 #include "served.h"
-
-/* ---- a disk that can be held back, and loops that refuse ---- */
-
-static struct {
-    pthread_mutex_t lock;
-    bool closed;
-    struct rt_coroutine *waiting[64];
-    unsigned count;
-} gate = { .lock = PTHREAD_MUTEX_INITIALIZER };
-static _Atomic int attach_failures_after = -1; /* so many attaches succeed first; -1: all */
-
-int __real_vblk_disk_read_co(struct vblk_disk_loop *context, uint64_t offset, const struct iovec *iov, int count);
-int __wrap_vblk_disk_read_co(struct vblk_disk_loop *context, uint64_t offset, const struct iovec *iov, int count);
-int __real_vblk_disk_attach_loop(struct vblk_disk *disk, struct rt_loop *loop, struct vblk_disk_loop **context_out);
-int __wrap_vblk_disk_attach_loop(struct vblk_disk *disk, struct rt_loop *loop, struct vblk_disk_loop **context_out);
-
-int __wrap_vblk_disk_read_co(struct vblk_disk_loop *context, uint64_t offset, const struct iovec *iov, int count)
-{
-    bool wait;
-
-    pthread_mutex_lock(&gate.lock);
-    wait = gate.closed;
-    if (wait)
-        gate.waiting[gate.count++] = rt_coroutine_self();
-    pthread_mutex_unlock(&gate.lock);
-    if (wait)
-        rt_coroutine_yield();
-    return __real_vblk_disk_read_co(context, offset, iov, count);
-}
-
-int __wrap_vblk_disk_attach_loop(struct vblk_disk *disk, struct rt_loop *loop, struct vblk_disk_loop **context_out)
-{
-    int left = atomic_load(&attach_failures_after);
-
-    if (left == 0)
-        return -EMFILE;
-    if (left > 0)
-        atomic_store(&attach_failures_after, left - 1);
-    return __real_vblk_disk_attach_loop(disk, loop, context_out);
-}
-
-static void gate_close(void)
-{
-    pthread_mutex_lock(&gate.lock);
-    gate.closed = true;
-    pthread_mutex_unlock(&gate.lock);
-}
-
-static void gate_open(void)
-{
-    pthread_mutex_lock(&gate.lock);
-    gate.closed = false;
-    for (unsigned i = 0; i < gate.count; i++)
-        rt_coroutine_wake(gate.waiting[i]);
-    gate.count = 0;
-    pthread_mutex_unlock(&gate.lock);
-}
-
-static void gate_await(unsigned count)
-{
-    int64_t deadline_ns = rt_clock_ns() + SERVED_DEADLINE_MS * INT64_C(1000000);
-    unsigned now;
-
-    do {
-        pthread_mutex_lock(&gate.lock);
-        now = gate.count;
-        pthread_mutex_unlock(&gate.lock);
-        assert_true(rt_clock_ns() < deadline_ns);
-        usleep(500);
-    } while (now < count);
-}
 
 /* ---- helpers ---- */
 
@@ -160,7 +91,7 @@ static int tear_down(void **state)
 {
     (void)state;
     gate_open();
-    atomic_store(&attach_failures_after, -1);
+    gate_refuse_attach_after(-1);
     served_stop(&served);
     return 0;
 }
@@ -329,12 +260,12 @@ static void test_a_loop_that_refuses_the_disk_fails_the_start(void **state)
     for (int succeed = 0; succeed < 2; succeed++) {
         struct front_end *fe = mapped_front_end();
 
-        atomic_store(&attach_failures_after, succeed);
+        gate_refuse_attach_after(succeed);
         for (unsigned i = 0; i < QUEUES; i++)
             assert_int_equal(fe_queue_start(fe, i), 0);
         assert_int_not_equal(fe_queue_enable(fe, 0, true), 0);
         assert_false(atomic_load(&served.device->started));
-        atomic_store(&attach_failures_after, -1);
+        gate_refuse_attach_after(-1);
         fe_destroy(fe);
         assert_nothing_left();
     }
@@ -721,65 +652,6 @@ static void test_destroyed_at_any_time(void **state)
 
 /* ---- drains by others ---- */
 
-/* A coroutine of the main loop that drains the device, as whatever else lives there may. */
-struct drainer {
-    _Atomic bool leave;           /* after this drain */
-    _Atomic unsigned drains;
-    _Atomic unsigned violations;  /* something was watched or under way while drained */
-    _Atomic bool ended;
-};
-
-/* Another drain may be taking its notifier out just now. */
-static bool is_watched(struct vblk_queue *queue)
-{
-    pthread_mutex_lock(&queue->device->ring_lock);
-    bool watched = queue->handler != NULL;
-    pthread_mutex_unlock(&queue->device->ring_lock);
-    return watched;
-}
-
-static void drain_repeatedly(void *opaque)
-{
-    struct drainer *drainer = opaque;
-    struct vblk_device *device = served.device;
-
-    do {
-        vblk_dataplane_drain_begin_co(device);
-        for (unsigned i = 0; i < QUEUES; i++)
-            if (is_watched(&device->queues[i]) || atomic_load(&device->queues[i].in_flight) > 0)
-                atomic_fetch_add(&drainer->violations, 1);
-        vblk_dataplane_drain_end(device);
-        atomic_fetch_add(&drainer->drains, 1);
-        rt_coroutine_wake(rt_coroutine_self()); /* others have their turn */
-        rt_coroutine_yield();
-    } while (!atomic_load(&drainer->leave));
-    atomic_store(&drainer->ended, true);
-}
-
-static void enter_drainer(void *opaque)
-{
-    struct rt_coroutine *co = rt_coroutine_create(drain_repeatedly, opaque);
-
-    if (co)
-        rt_coroutine_enter(co);
-}
-
-static void drainer_start(struct drainer *drainer)
-{
-    assert_int_equal(rt_loop_post(served.main_loop, enter_drainer, drainer), 0);
-}
-
-static void drainer_await(struct drainer *drainer)
-{
-    int64_t deadline_ns = rt_clock_ns() + SERVED_DEADLINE_MS * INT64_C(1000000);
-
-    while (!atomic_load(&drainer->ended)) {
-        assert_true(rt_clock_ns() < deadline_ns);
-        usleep(500);
-    }
-    assert_int_equal(atomic_load(&drainer->violations), 0);
-}
-
 static bool two_drain(struct vblk_device *device)
 {
     return atomic_load(&device->drain_depth) == 2;
@@ -796,7 +668,7 @@ static void test_two_drains_wait_for_one_request(void **state)
     fe_queue_publish(fe_queue(fe, 0));
     gate_await(1);
     for (unsigned i = 0; i < 2; i++)
-        drainer_start(&drainers[i]);
+        drainer_start(&drainers[i], &served);
     served_wait(&served, two_drain, "both wait");
     gate_open();
     for (unsigned i = 0; i < 2; i++)
@@ -816,7 +688,7 @@ static void test_drains_in_the_middle_of_starts_and_stops(void **state)
 
     (void)state;
     for (unsigned i = 0; i < 2; i++)
-        drainer_start(&drainers[i]);
+        drainer_start(&drainers[i], &served);
     for (unsigned round = 0; round < 20; round++) {
         fe = started_front_end();
         for (unsigned i = 0; i < QUEUES; i++)
@@ -829,7 +701,7 @@ static void test_drains_in_the_middle_of_starts_and_stops(void **state)
         assert_int_equal(fe_stop(fe), 0);
         served_wait(&served, served_is_stopped, "the device stopped");
         for (unsigned i = 0; i < QUEUES; i++)
-            assert_false(is_watched(&served.device->queues[i]));
+            assert_false(vblk_notifier_is_attached(&served.device->queues[i]));
         fe_destroy(fe);
     }
     for (unsigned i = 0; i < 2; i++)
