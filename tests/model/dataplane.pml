@@ -8,7 +8,7 @@
  * device. Meanwhile other coroutines of the main loop drain it, nested, whenever they get their turn; the guest puts
  * requests into the rings and kicks; requests end when they like. With MOVES one more coroutine of the main loop moves a ring.
  * Left out: memory order, as all of it goes through the loops' lists and the lock of the rings; what is in a request;
- * suppressed notifications; in what order a lock lets in who waits for it; a move that fails before it has changed anything.
+ * suppressed notifications; a move that fails before it has changed anything.
  *
  * What is asserted
  *   unwatched  a descriptor that is closed is in no loop
@@ -22,7 +22,7 @@
  *
  * PROOF one_ring    RINGS=1 DRAINERS=2 NESTED         SC
  * PROOF two_rings   RINGS=2 DRAINERS=1 RESTARTS_RING  SC
- * PROOF moves       RINGS=2 DRAINERS=1 MOVES          SC
+ * PROOF moves       RINGS=2 DRAINERS=0 GUESTS=1 MOVES SC
  * PROOF nested      RINGS=1 DRAINERS=1 NESTED RESTARTS_RING MOVES SC
  *
  * The order of the past, in start and in stop.
@@ -43,12 +43,12 @@
  * MUTANT RING_RUNS_EARLY of two_rings: single in SC
  * MUTANT RING_RUNS_LATE of two_rings: unwatched in SC
  *
- * MUTANT VISITS_UNLOCKED of moves: single in SC
- * MUTANT DRAIN_ATTACHES_MOVING of moves: single in SC
+ * MUTANT VISITS_UNLOCKED of nested: deadlock in SC
+ * MUTANT DRAIN_ATTACHES_MOVING of nested: single in SC
  * MUTANT MOVE_ATTACHES_DRAINED of nested: drained in SC
- * MUTANT MOVE_ATTACHES_STOPPED of moves: unwatched in SC
- * MUTANT MOVE_RESTORES of nested: drained in SC
- * MUTANT MOVE_WITHOUT_KICK of moves: seen in SC
+ * MUTANT MOVE_ATTACHES_STOPPED of moves: single in SC
+ * MUTANT MOVE_RESTORES of nested: seen in SC
+ * MUTANT MOVE_WITHOUT_KICK of nested: seen in SC
  * MUTANT MOVE_WITHOUT_DRAIN of nested: own in SC
  * MUTANT START_ATTACHES_MOVED of moves: single in SC
  */
@@ -58,6 +58,9 @@
 #else
 #define COROUTINES (DRAINERS + 1)
 #define LOOPS 3
+#endif
+#ifndef GUESTS
+#define GUESTS RINGS
 #endif
 #define SESSION 0
 #define MOVER (DRAINERS + 1)
@@ -86,15 +89,15 @@ inline go(me, from, to)
 
 #if defined(MOVES) && !defined(VISITS_UNLOCKED)
 byte readers;
-bool writing;
+bool writing, in_line; /* a writer that waits lets no more readers in front */
 
 inline read_lock(me)
 {
     if
-    :: atomic { !writing -> readers++ }
+    :: atomic { !writing && !in_line -> readers++ }
     :: else ->
         runs[MAIN] = NOBODY;
-        atomic { !writing && runs[MAIN] == NOBODY -> runs[MAIN] = me; readers++ }
+        atomic { !writing && !in_line && runs[MAIN] == NOBODY -> runs[MAIN] = me; readers++ }
     fi
 }
 
@@ -103,8 +106,8 @@ inline write_lock(me)
     if
     :: atomic { !writing && readers == 0 -> writing = true }
     :: else ->
-        runs[MAIN] = NOBODY;
-        atomic { !writing && readers == 0 && runs[MAIN] == NOBODY -> runs[MAIN] = me; writing = true }
+        atomic { in_line = true; runs[MAIN] = NOBODY };
+        atomic { !writing && readers == 0 && runs[MAIN] == NOBODY -> runs[MAIN] = me; in_line = false; writing = true }
     fi
 }
 
@@ -693,7 +696,11 @@ init {
         :: else -> n = 0; break
         od;
         do
-        :: n < RINGS -> waiter[n] = NOBODY; home[n] = HOME; place[n] = MAIN; run guest(n); n++
+        :: n < RINGS -> waiter[n] = NOBODY; home[n] = HOME; place[n] = MAIN; n++
+        :: else -> n = 0; break
+        od;
+        do
+        :: n < GUESTS -> run guest(n); n++
         :: else -> break
         od;
         run main_loop();

@@ -27,10 +27,11 @@ void vblk_dirty_apply(struct vblk_queue *queue)
 
 void vblk_dirty_apply_ring_co(struct vblk_queue *queue)
 {
-    if (queue->bh)
-        rt_coroutine_move(queue->home);
+    bool visiting = vblk_home_visit_co(queue);
+
     vblk_dirty_apply(queue);
-    rt_coroutine_move(queue->device->main_loop);
+    if (visiting)
+        vblk_home_return_co(queue);
 }
 
 void vblk_dirty_apply_co(struct vblk_device *device)
