@@ -87,7 +87,7 @@ static int check_process(const struct raw_options *raw, struct vblkd_options *op
         options->poll_max_ns = number;
     }
     if (raw->busy_poll)
-        options->poll_max_ns = RT_FOREVER;
+        options->poll_max_ns = RT_WHILE_ATTACHED;
     if (raw->loop_monitor) {
         if (strcmp(raw->loop_monitor, "epoll") == 0)
             options->loop_policies.monitor = RT_LOOP_MONITOR_EPOLL;
@@ -287,7 +287,7 @@ int vblkd_options_parse(int argc, char **argv, struct vblkd_options **options_ou
           "Answer control commands at PATH (vblkscope ctl; vblkd-control(7))", "PATH" },
         { "poll-max-ns", 0, 0, G_OPTION_ARG_STRING, &raw->poll_max_ns,
           "Longest busy polling before a thread sleeps, 0 for none (default: 32000)", "N" },
-        { "busy-poll", 0, 0, G_OPTION_ARG_NONE, &raw->busy_poll, "Never sleep: each IOThread takes a core", NULL },
+        { "busy-poll", 0, 0, G_OPTION_ARG_NONE, &raw->busy_poll, "Never sleep while a front end is there: each IOThread takes a core", NULL },
         { "loop-monitor", 0, 0, G_OPTION_ARG_STRING, &raw->loop_monitor,
           "What watches descriptors: epoll or io_uring (default: epoll)", "MONITOR" },
         { "notify", 0, 0, G_OPTION_ARG_STRING, &raw->notify,

@@ -25,7 +25,7 @@ struct vblkd_options {
     struct vblk_device_options disk_defaults; /**< what disks share that are added later */
     const char *control_path;          /**< NULL: none */
     unsigned iothread_count;
-    int64_t poll_max_ns;               /**< RT_FOREVER for --busy-poll */
+    int64_t poll_max_ns;               /**< RT_WHILE_ATTACHED for --busy-poll */
     struct rt_loop_policies loop_policies;
     enum rt_stack_guard stack_guard;
     const struct vblk_request_lock *request_lock;

@@ -60,7 +60,10 @@ int rt_loop_attach_fd(struct rt_loop *loop, int fd, enum rt_fd_role role, uint32
     *handler_out = handler;
     pthread_mutex_unlock(&loop->registry_lock);
     /* The loop's own eventfd comes before there is anybody to notify. */
-    if (loop->monitor_ops->changes_wait_for_loop && fd != loop->event_fd && !loop_is_own(loop))
+    /* And one that polls while somebody is attached sleeps until then. */
+    bool wakes_up = handler_can_poll(handler) &&
+                    atomic_load_explicit(&loop->poll_max_ns, memory_order_relaxed) == RT_WHILE_ATTACHED;
+    if ((loop->monitor_ops->changes_wait_for_loop || wakes_up) && fd != loop->event_fd && !loop_is_own(loop))
         loop_nudge(loop);
     return 0;
 }
@@ -205,7 +208,7 @@ static void set_paused(struct rt_handler *handler, bool paused)
     pthread_mutex_unlock(&loop->registry_lock);
 }
 
-static void count_dispatch(struct rt_handler *handler, bool progress)
+void handler_count_dispatch(struct rt_handler *handler, bool progress)
 {
     struct rt_loop *loop = handler->loop;
     total_add(&loop->dispatches, 1);
@@ -230,20 +233,20 @@ static bool dispatch_one(struct rt_handler *handler, uint8_t why)
         /* Closed before it was detached: the monitor reports it for ever. Nobody can take it away, but it
          * shows in the trace. */
         if (atomic_load_explicit(&handler->stuck, memory_order_relaxed))
-            count_dispatch(handler, false);
+            handler_count_dispatch(handler, false);
         return false;
     }
     bool progress = false;
     if (why & HANDLER_READY_FD) {
         bool consumed = handler->callbacks.ready(handler->opaque);
-        count_dispatch(handler, consumed);
+        handler_count_dispatch(handler, consumed);
         progress |= consumed;
     }
     /* ready may have detached it. */
     if ((why & HANDLER_READY_POLL) && !atomic_load_explicit(&handler->detached, memory_order_acquire)) {
         bool consumed = handler->callbacks.poll_ready(handler->opaque);
         total_add(&handler->poll_dispatches, 1);
-        count_dispatch(handler, consumed);
+        handler_count_dispatch(handler, consumed);
         progress |= consumed;
     }
     handler_leave(handler);

@@ -123,6 +123,9 @@ void handler_refresh_polled(struct rt_loop *loop, bool force);
 /** Put it into the ready queue. Thread: the loop's. */
 void handler_set_ready(struct rt_handler *handler, uint8_t why);
 
+/** One of its callbacks has looked for work, and done it or not. */
+void handler_count_dispatch(struct rt_handler *handler, bool progress);
+
 /** Run the ready queue empty. Returns whether anybody but the wakeup handler consumed something. */
 bool handler_dispatch(struct rt_loop *loop);
 

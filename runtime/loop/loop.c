@@ -221,8 +221,7 @@ static bool dispatch(struct rt_loop *loop, int64_t now_ns)
     return progress;
 }
 
-/* Work that this thread left itself for the next pass. */
-static bool has_queued_work(const struct rt_loop *loop)
+bool loop_has_queued_work(const struct rt_loop *loop)
 {
     return loop->bh_queue.first || loop->woken_queue.first || !TAILQ_EMPTY(&loop->ready);
 }
@@ -244,7 +243,7 @@ bool rt_loop_pass(struct rt_loop *loop, bool may_block)
     int64_t now_ns = 0; /* not read yet: a pass that has something to do at once needs no clock */
     int64_t started_ns = 0;
     int64_t deadline_ns = atomic_load_explicit(&loop->next_deadline_ns, memory_order_acquire);
-    bool block = may_block && !has_queued_work(loop) && !loop_has_news(loop);
+    bool block = may_block && !loop_has_queued_work(loop) && !loop_has_news(loop);
     bool polled = false;
     if (block) {
         started_ns = now_ns = rt_clock_ns();
@@ -280,8 +279,11 @@ bool rt_loop_pass(struct rt_loop *loop, bool may_block)
 
 void rt_loop_run(struct rt_loop *loop)
 {
-    while (!atomic_load_explicit(&loop->quit, memory_order_acquire))
+    while (!atomic_load_explicit(&loop->quit, memory_order_acquire)) {
+        if (busy_enabled(loop))
+            busy_run(loop);
         (void)rt_loop_pass(loop, true);
+    }
 }
 
 void rt_loop_quit(struct rt_loop *loop)

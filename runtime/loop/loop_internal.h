@@ -71,10 +71,12 @@ struct rt_loop {
     struct handler_queue closed;  /**< not polled */
     unsigned polled_count;
     uint64_t polled_serial; /**< how often the lists were built */
+    uint64_t polled_changes; /**< how often they changed, for those who walk through one while callbacks run */
     uint64_t polled_generation;
     int64_t poll_limit_ns;            /**< poll_max_ns as the loop has taken it up */
     struct poll_window notify_window; /**< what notifies polling pays; like a handler's */
     int64_t poll_clock_ns;            /**< the clock as polling last read it */
+    int64_t idle_rounds_ns;           /**< busy.c: what some rounds without work cost; 0: not known yet */
     int64_t peeked_ns;                /**< when a closed one was looked at last */
     int64_t looked_ns; /**< when the monitor was asked last, in a loop that polls */
     struct work_queue bh_queue, woken_queue;
@@ -191,11 +193,32 @@ void polling_waited(struct rt_loop *loop, int64_t idle_ns);
 /** A pass that does not wait asks the monitor: always, but only now and then in a loop that polls.
  * @now_ns: 0 if it was not read yet. */
 void polling_monitor_look(struct rt_loop *loop, int64_t now_ns);
+/** Whether the descriptors should be looked at now; who asks, looks. */
+bool polling_monitor_due(struct rt_loop *loop, int64_t now_ns);
+/** Everybody whose window is open joins a phase of polling. */
+void polling_join(struct rt_loop *loop, int64_t now_ns);
+/** How long polling may last for the timers' sake; RT_FOREVER: there is none. */
+int64_t polling_timeout(const struct rt_loop *loop, int64_t now_ns);
 /** Empty the lists of who is polled; then put them in again, one by one. */
 void polling_forget_all(struct rt_loop *loop);
 void polling_remember(struct rt_handler *handler);
 
+static inline bool polls_without_end(int64_t poll_max_ns)
+{
+    return poll_max_ns == RT_FOREVER || poll_max_ns == RT_WHILE_ATTACHED;
+}
+
+/* ---- busy.c ---- */
+
+/** Whether this loop has a processor of its own, and somebody to poll. */
+bool busy_enabled(struct rt_loop *loop);
+/** Poll and have work done until a pass is due. */
+void busy_run(struct rt_loop *loop);
+
 /* ---- loop.c ---- */
+
+/** Work that this thread left itself for the next pass. */
+bool loop_has_queued_work(const struct rt_loop *loop);
 
 /** Ask the monitor; what is ready goes to loop->ready. Returns how many, or -errno. */
 int loop_look_at_monitor(struct rt_loop *loop, int64_t timeout_ns);
@@ -204,6 +227,8 @@ int loop_look_at_monitor(struct rt_loop *loop, int64_t timeout_ns);
 
 /** Change the phase. Thread: the loop's. */
 void phase_enter(struct rt_loop *loop, enum loop_phase phase, int64_t now_ns, int64_t wait_timeout_ns);
+/** The polling phase goes on; of the time up to now @poll_ns was polling, the rest work. Thread: the loop's. */
+void phase_share(struct rt_loop *loop, int64_t now_ns, int64_t poll_ns);
 void hog_begin(struct rt_loop *loop);
 /** What has just returned: held it the loop too long? */
 void hog_check(struct rt_loop *loop, uint64_t handler_id);

@@ -30,7 +30,7 @@
 
 static bool polls_forever(const struct rt_loop *loop)
 {
-    return loop->poll_limit_ns == RT_FOREVER;
+    return polls_without_end(loop->poll_limit_ns);
 }
 
 /* The maximum may have been lowered since it was adapted. */
@@ -50,7 +50,8 @@ bool polling_enabled(struct rt_loop *loop)
     handler_refresh_polled(loop, changed);
     if (max_ns == 0 || max_ns == RT_FOREVER)
         return max_ns != 0;
-    return loop->notify_window.ns > 0 || !TAILQ_EMPTY(&loop->polled) || !TAILQ_EMPTY(&loop->resting);
+    return (loop->notify_window.ns > 0 && max_ns != RT_WHILE_ATTACHED) || !TAILQ_EMPTY(&loop->polled) ||
+           !TAILQ_EMPTY(&loop->resting);
 }
 
 void rt_loop_set_poll(struct rt_loop *loop, int64_t max_ns)
@@ -60,12 +61,21 @@ void rt_loop_set_poll(struct rt_loop *loop, int64_t max_ns)
         loop_nudge(loop); /* it polls for ever, or sleeps: now it takes it up */
 }
 
-static bool monitor_due(struct rt_loop *loop, int64_t now_ns)
+bool polling_monitor_due(struct rt_loop *loop, int64_t now_ns)
 {
+    if (loop->monitor_ops->looks_in_memory && polls_forever(loop))
+        return true;
     if (now_ns - loop->looked_ns < MONITOR_LOOK_INTERVAL_NS)
         return false;
     loop->looked_ns = now_ns;
     return true;
+}
+
+int64_t polling_timeout(const struct rt_loop *loop, int64_t now_ns)
+{
+    int64_t deadline_ns = atomic_load_explicit(&loop->next_deadline_ns, memory_order_relaxed);
+
+    return deadline_ns == DEADLINE_NEVER ? RT_FOREVER : deadline_ns > now_ns ? deadline_ns - now_ns : 0;
 }
 
 static inline void cpu_relax(void)
@@ -90,6 +100,7 @@ static struct handler_queue *place_of(struct rt_handler *handler)
 static void move_to(struct rt_handler *handler, enum poll_place place)
 {
     TAILQ_REMOVE(place_of(handler), handler, polled_link);
+    handler->loop->polled_changes++;
     handler->loop->polled_count -= handler->poll_place == POLL_ACTIVE;
     handler->poll_place = place;
     handler->loop->polled_count += place == POLL_ACTIVE;
@@ -103,6 +114,7 @@ void polling_forget_all(struct rt_loop *loop)
     TAILQ_INIT(&loop->closed);
     loop->polled_count = 0;
     loop->polled_serial++;
+    loop->polled_changes++;
 }
 
 void polling_remember(struct rt_handler *handler)
@@ -190,7 +202,7 @@ static void paid(struct rt_loop *loop, struct poll_window *window)
 /* ---- a phase ---- */
 
 /* Everybody whose window is open joins. */
-static void join(struct rt_loop *loop, int64_t now_ns)
+void polling_join(struct rt_loop *loop, int64_t now_ns)
 {
     struct rt_handler *handler, *next;
     for (handler = TAILQ_FIRST(&loop->resting); handler; handler = next) {
@@ -328,10 +340,12 @@ static bool look_until(struct rt_loop *loop, int64_t started_ns, int64_t deadlin
         if (now_ns >= deadline_ns)
             return false;
         if (polls_forever(loop))
-            join(loop, now_ns); /* who was attached meanwhile: this phase may have no end */
+            polling_join(loop, now_ns); /* who was attached meanwhile: this phase may have no end */
+        if (loop->poll_limit_ns == RT_WHILE_ATTACHED && TAILQ_EMPTY(&loop->polled))
+            return false;
         if (now_ns >= leave_ns)
             leave_ns = leave_in_time(loop, started_ns, now_ns);
-        bool due = monitor_due(loop, now_ns);
+        bool due = polling_monitor_due(loop, now_ns);
         if (due)
             review(loop, now_ns);
         if (due || loop->monitor_ops->looks_in_memory) {
@@ -363,9 +377,9 @@ bool polling_run(struct rt_loop *loop, int64_t deadline_ns, int64_t *now_ns)
 {
     int64_t started_ns = loop->poll_clock_ns = *now_ns;
 
-    join(loop, started_ns);
+    polling_join(loop, started_ns);
     lttng_ust_tracepoint(rt_loop, poll_begin, loop->id, widest_ns(loop),
-                         deadline_ns == DEADLINE_NEVER ? RT_FOREVER : deadline_ns - started_ns);
+                         polling_timeout(loop, started_ns));
     struct rt_handler *cause = look(loop), *peeked = peek(loop, started_ns, started_ns);
     cause = cause ? cause : peeked;
     bool progress = cause || loop_is_notified(loop);
@@ -402,7 +416,7 @@ void polling_monitor_look(struct rt_loop *loop, int64_t now_ns)
     bool enabled = polling_enabled(loop);
     if (enabled) {
         now_ns = now_ns != 0 ? now_ns : rt_clock_ns();
-        if (!monitor_due(loop, now_ns))
+        if (!polling_monitor_due(loop, now_ns))
             return;
         loop->poll_clock_ns = now_ns;
         review(loop, now_ns);

@@ -43,6 +43,31 @@ void phase_enter(struct rt_loop *loop, enum loop_phase phase, int64_t now_ns, in
     atomic_store_explicit(&loop->phase_sequence, sequence + 2, memory_order_release);
 }
 
+void phase_share(struct rt_loop *loop, int64_t now_ns, int64_t poll_ns)
+{
+    uint32_t sequence = atomic_load_explicit(&loop->phase_sequence, memory_order_relaxed);
+    int64_t since_ns = atomic_load_explicit(&loop->phase_since_ns, memory_order_relaxed);
+    uint64_t poll_total = atomic_load_explicit(&loop->phase_ns[LOOP_POLLING], memory_order_relaxed);
+    uint64_t busy_total = atomic_load_explicit(&loop->phase_ns[LOOP_BUSY], memory_order_relaxed);
+
+    /* ORDER loop.phase and ORDER loop.observed, the loop's side, as in phase_enter(). */
+    atomic_store_explicit(&loop->phase_sequence, sequence + 1, memory_order_relaxed);
+    fence_light();
+    int64_t observed_ns = atomic_load_explicit(&loop->observed_ns, memory_order_relaxed);
+    if (now_ns < observed_ns)
+        now_ns = observed_ns;
+    /* What a reader was told is polling stays that. */
+    if (poll_ns < observed_ns - since_ns)
+        poll_ns = observed_ns - since_ns;
+    if (poll_ns > now_ns - since_ns)
+        poll_ns = now_ns - since_ns;
+    atomic_store_explicit(&loop->phase_ns[LOOP_POLLING], poll_total + (uint64_t)poll_ns, memory_order_release);
+    atomic_store_explicit(&loop->phase_ns[LOOP_BUSY], busy_total + (uint64_t)(now_ns - since_ns - poll_ns),
+                          memory_order_release);
+    atomic_store_explicit(&loop->phase_since_ns, now_ns, memory_order_release);
+    atomic_store_explicit(&loop->phase_sequence, sequence + 2, memory_order_release);
+}
+
 struct phase_snapshot {
     enum loop_phase phase;
     int64_t wait_timeout_ns;

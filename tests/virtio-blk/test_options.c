@@ -178,7 +178,7 @@ static void test_one_disk(void **state)
     assert_int_equal(options->disks[0].block_size_bytes, 4096);
     assert_int_equal(options->disks[0].cache, VBLK_DISK_CACHE_NONE);
     assert_int_equal(options->disks[0].socket_mode, 0660);
-    assert_int_equal(options->poll_max_ns, RT_FOREVER);
+    assert_int_equal(options->poll_max_ns, RT_WHILE_ATTACHED);
     assert_true(options->disks[0].read_only);
     vblkd_options_free(options);
 

@@ -17,6 +17,8 @@
 #include <stdint.h>
 
 #define RT_FOREVER INT64_C(-1)
+/** For rt_loop_set_poll(). */
+#define RT_WHILE_ATTACHED INT64_C(-2)
 
 struct rt_loop;
 struct rt_handler;
@@ -209,7 +211,8 @@ void rt_timer_destroy(struct rt_timer *timer);
 
 /**
  * Adaptive busy polling: each handler's window grows from 0 towards max_ns while polling it pays and shrinks when not.
- * 0 turns it off (default). RT_FOREVER never blocks: a core of its own. While some are polled the others are not
+ * 0 turns it off (default). RT_FOREVER never blocks: a core of its own; RT_WHILE_ATTACHED: for as long as somebody is
+ * attached who can be polled. While some are polled the others are not
  * forgotten: descriptors are looked at every 100 microseconds (io_uring: all the time), and each microsecond one of the
  * handlers that could be polled. Thread: any. Trace: rt_loop:poll_adjust.
  */
