@@ -1,4 +1,27 @@
-# Completion of vblkscope for bash: commands, options (as --help lists them), folders.
+# Completion of vblkscope for bash: commands, options (as --help lists them), folders; for ctl what the device lists.
+# SOCKET COMMAND NAME=VALUE...: names come from whoever answers at the socket.
+_vblkscope_ctl()
+{
+    local current=${COMP_WORDS[COMP_CWORD]} words=() word listed
+    for word in "${COMP_WORDS[@]:2:COMP_CWORD-2}"; do
+        [[ $word == -* ]] || words+=("$word")
+    done
+    case ${#words[@]} in
+    0)
+        mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        compopt -o filenames 2>/dev/null
+        return ;;
+    1) listed=$(vblkscope ctl --timeout=2 "${words[0]}" commands 2>/dev/null | sed -n 's/^\([a-z-]*\) .*/\1/p') ;;
+    *)
+        # The lines below the command's own, up to the next command.
+        listed=$(vblkscope ctl --timeout=2 "${words[0]}" commands 2>/dev/null |
+            sed -n "/^${words[1]} /,/^[a-z]/s/^    \([a-z_-]*=\).*/\1/p")
+        compopt -o nospace 2>/dev/null ;;
+    esac
+    mapfile -t COMPREPLY < <(compgen -W "$listed" -- "$current")
+    return 0
+}
+
 _vblkscope()
 {
     local current=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]} words
@@ -10,6 +33,8 @@ _vblkscope()
         words=$(vblkscope "$command" --help 2>/dev/null | grep -o -- '--[a-z][a-z-]*=\?')
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
         [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
+    elif [[ $command == ctl ]]; then
+        _vblkscope_ctl
     else
         mapfile -t COMPREPLY < <(compgen -d -- "$current")
         compopt -o filenames

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyze/analyze.h"
+#include "ctl/ctl.h"
 #include "demo/demo.h"
 #include "tracepoints/record.h"
 
@@ -18,6 +19,7 @@ static const struct command {
     { "demo", vblkscope_demo_main, "Serve, load, record and judge a healthy and a faulty device" },
     { "record", vblkscope_record_main, "Record what a running or a new device does" },
     { "analyze", vblkscope_analyze_main, "Say what is wrong in a recording" },
+    { "ctl", vblkscope_ctl_main, "Ask a running device, or change it" },
 };
 
 static void print_help(FILE *file)

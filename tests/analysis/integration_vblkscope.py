@@ -10,7 +10,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from analyze_tool import expect, main, run  # noqa: E402
 
-COMMANDS = ("demo", "record", "analyze")
+COMMANDS = ("demo", "record", "analyze", "ctl")
 
 
 def test_help(folder):

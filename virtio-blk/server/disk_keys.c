@@ -141,7 +141,7 @@ static const struct vblk_disk_key keys[] = {
     { "serial", VBLK_KEY_TEXT, "Serial number, up to 20 bytes (default: the end of the name)", set_serial },
     { "block-size", VBLK_KEY_NUMBER, "Block size shown to the driver, 512 or 4096", set_block_size },
     { "cache", VBLK_KEY_TEXT, "writeback (the page cache) or none (direct I/O)", set_cache },
-    { "on-disk-error", VBLK_KEY_TEXT, "report errors to the driver, or stop until resumed", set_on_disk_error },
+    { "on-disk-error", VBLK_KEY_TEXT, "What becomes of errors: report (to the driver) or stop (until resumed)", set_on_disk_error },
     { "inject", VBLK_KEY_TEXT, "Delay, reorder or fail requests by rules, for an experiment", set_inject },
     { "socket-mode", VBLK_KEY_TEXT, "Mode of the socket, octal", set_socket_mode },
     { "socket-group", VBLK_KEY_TEXT, "Group of the socket", set_socket_group },
