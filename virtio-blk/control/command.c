@@ -19,6 +19,18 @@ static const struct vblk_argument requests_arguments[] = {
     { "limit", VBLK_ARGUMENT_INTEGER, false, 1, VBLK_REQUESTS_SHOWN_MAX, "How many to show at most (default: 100)" },
     END,
 };
+static const struct vblk_argument move_arguments[] = {
+    DEVICE,
+    { "queue", VBLK_ARGUMENT_INTEGER, true, 0, VBLK_QUEUES_MAX - 1, "The queue's index" },
+    { "iothread", VBLK_ARGUMENT_INTEGER, true, 0, UINT16_MAX, "The IOThread's index, from 0" },
+    END,
+};
+static const struct vblk_argument resize_arguments[] = {
+    DEVICE,
+    { "size_bytes", VBLK_ARGUMENT_INTEGER, false, 512, INT64_MAX,
+      "The new size (default: as large as the file or block device is now)" },
+    END,
+};
 static const struct vblk_argument remove_arguments[] = {
     DEVICE,
     { "force", VBLK_ARGUMENT_BOOLEAN, false, 0, 0, "Hang up on the front end if there is one" },
@@ -41,6 +53,8 @@ static const struct vblk_command commands[] = {
     { "requests", "Open requests, the oldest first", requests_arguments, false, vblk_command_requests },
     { "drain", "Wait until a disk has nothing in flight, and hold it there", device_only, false, vblk_command_drain_co },
     { "resume", "End a drain, and let a disk go on that its errors stopped", device_only, false, vblk_command_resume_co },
+    { "move-queue", "Let another IOThread process a queue", move_arguments, false, vblk_command_move_queue_co },
+    { "resize", "Give a disk another size", resize_arguments, false, vblk_command_resize_co },
     { "add-disk", "Serve one more disk", NULL, true, vblk_command_add_disk },
     { "remove-disk", "Drain a disk and serve it no more", remove_arguments, false, vblk_command_remove_disk_co },
     { "set-poll", "Set the longest busy polling", poll_arguments, false, vblk_command_set_poll },

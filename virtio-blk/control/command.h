@@ -63,6 +63,8 @@ json_t *vblk_command_queues(struct vblk_control *control, const json_t *argument
 json_t *vblk_command_requests(struct vblk_control *control, const json_t *arguments, char **message_out);
 json_t *vblk_command_drain_co(struct vblk_control *control, const json_t *arguments, char **message_out);
 json_t *vblk_command_resume_co(struct vblk_control *control, const json_t *arguments, char **message_out);
+json_t *vblk_command_move_queue_co(struct vblk_control *control, const json_t *arguments, char **message_out);
+json_t *vblk_command_resize_co(struct vblk_control *control, const json_t *arguments, char **message_out);
 json_t *vblk_command_add_disk(struct vblk_control *control, const json_t *arguments, char **message_out);
 json_t *vblk_command_remove_disk_co(struct vblk_control *control, const json_t *arguments, char **message_out);
 

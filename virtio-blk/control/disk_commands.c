@@ -1,4 +1,5 @@
 /* Commands about disks: what they do, and what is done to them. */
+#include <errno.h>
 #include <string.h>
 
 #include "control/answer.h"
@@ -276,6 +277,61 @@ json_t *vblk_command_resume_co(struct vblk_control *control, const json_t *argum
         answer = device_answer(name);
         json_object_set_new(answer, "was_drained", json_boolean(resumed.was_drained));
         vblk_answer_set_number(answer, "retried", resumed.retried_count);
+    }
+    g_free(name);
+    return answer;
+}
+
+json_t *vblk_command_move_queue_co(struct vblk_control *control, const json_t *arguments, char **message_out)
+{
+    int64_t queue = json_integer_value(json_object_get(arguments, "queue"));
+    int64_t iothread = json_integer_value(json_object_get(arguments, "iothread"));
+    char *name = meant_name(control, arguments, message_out);
+    struct vblk_device *device;
+    json_t *answer = NULL;
+    int error;
+
+    if (name && vblk_devices_hold(control->options.devices, name, &device, message_out) == 0) {
+        error = vblk_device_move_queue_co(device, queue, iothread);
+        vblk_devices_release(control->options.devices, device);
+        if (error == 0) {
+            answer = device_answer(name);
+            vblk_answer_set_number(answer, "queue", queue);
+            vblk_answer_set_number(answer, "iothread", iothread);
+        } else if (error == -EINVAL) {
+            *message_out = g_strdup_printf("%s: there is no queue %" G_GINT64_FORMAT ", or no IOThread %" G_GINT64_FORMAT
+                                           " (both count from 0; --num-queues, --iothreads)", name, queue, iothread);
+        } else {
+            *message_out = g_strdup_printf("%s: queue %" G_GINT64_FORMAT " cannot be moved: %s (the log says more)", name,
+                                           queue, g_strerror(-error));
+        }
+    }
+    g_free(name);
+    return answer;
+}
+
+json_t *vblk_command_resize_co(struct vblk_control *control, const json_t *arguments, char **message_out)
+{
+    int64_t size_bytes = json_integer_value(json_object_get(arguments, "size_bytes")); /* 0 if it is not there */
+    char *name = meant_name(control, arguments, message_out);
+    struct vblk_device_status status;
+    struct vblk_device *device;
+    json_t *answer = NULL;
+    int error;
+
+    if (name && vblk_devices_hold(control->options.devices, name, &device, message_out) == 0) {
+        error = vblk_device_resize_co(device, size_bytes);
+        vblk_device_status(device, &status);
+        vblk_devices_release(control->options.devices, device);
+        if (error == 0) {
+            answer = device_answer(name);
+            vblk_answer_set_number(answer, "size_bytes", status.size_bytes);
+        } else if (error == -EINVAL) {
+            *message_out = g_strdup_printf("%s: cannot be of that size (a multiple of its block size of %u bytes)", name,
+                                           status.block_size_bytes);
+        } else {
+            *message_out = g_strdup_printf("%s: cannot be resized: %s (the log says more)", name, g_strerror(-error));
+        }
     }
     g_free(name);
     return answer;

@@ -109,7 +109,7 @@ printf '%s\n' "${COMPREPLY[@]}"
         return result.stdout.split()
 
     assert offered("ctl", path, "") == commands, offered("ctl", path, "")
-    assert offered("ctl", path, "re") == ["requests", "resume", "remove-disk"], offered("ctl", path, "re")
+    assert offered("ctl", path, "re") == ["requests", "resume", "resize", "remove-disk"], offered("ctl", path, "re")
     assert offered("ctl", path, "requests", "") == ["device=", "limit="], offered("ctl", path, "requests", "")
     assert "blk-file=" in offered("ctl", "--json", path, "add-disk", "blk"), offered("ctl", "--json", path, "add-disk", "blk")
     assert offered("ctl", path, "status", "") == []
@@ -171,7 +171,7 @@ def somebody_else_answers(directory):
     ):
         with somebody_else(directory, answers) as path:
             ctl(path, "go", status=1, err=words)
-    with somebody_else(directory, [commands + b'{"return": {"a_ns": 1500}}\n']) as path:
+    with somebody_else(directory, [commands, b'{"return": {"a_ns": 1500}}\n']) as path:
         assert ctl(path, "go") == "a_ns                     1.5 us\n"
     with somebody_else(directory, [None]) as path:
         ctl("--timeout=1", path, "go", status=1, err="no answer within 1 s")

@@ -203,6 +203,47 @@ def a_drain_holds_still_and_loses_nothing(directory):
         server.stop()
 
 
+def queues_move_under_load(directory):
+    disk = make_image(directory / "disk", SIZE)
+    with controlled(directory, disk=disk, iothreads=3) as server, Client(server.control) as client:
+        with BackgroundLoad(server.socket_path, "verify", "--queues=2", "--iodepth=32", "--passes=3", "--json") as verify:
+            wait_for(lambda: pops(client) > 100, DEADLINE_S, "requests go on")
+            for turn in range(30):
+                queue, iothread = turn % 2, turn % 3
+                client.ask("move-queue", queue=queue, iothread=iothread)
+                told = {one["queue"]: one for one in client.ask("queues")["queues"]}
+                if queue in told and told[queue]["running"]:
+                    assert told[queue]["loop"] == f"iothread{iothread}", told
+            status, out, err = verify.finish()
+            assert status == 0, err
+            assert json.loads(out)["mismatch_count"] == 0, out
+        client.refused("move-queue", "no IOThread 3", queue=0, iothread=3)
+        client.refused("move-queue", "no queue 2", queue=2, iothread=0)
+        # One that is drained moves, too.
+        client.ask("drain")
+        client.ask("move-queue", queue=0, iothread=1)
+        client.ask("resume")
+        load(server.socket_path, "--queues=2", "--number-ios=100")
+
+
+def a_resize_is_seen(directory):
+    disk = make_image(directory / "disk", SIZE)
+    with controlled(directory, disk=disk) as server, Client(server.control) as client:
+        with BackgroundLoad(server.socket_path, "--queues=2", "--runtime=60"):
+            wait_for(lambda: pops(client) > 100, DEADLINE_S, "requests go on")
+            assert client.ask("resize", size_bytes=2 * SIZE)["size_bytes"] == 2 * SIZE
+            assert os.path.getsize(disk) == 2 * SIZE
+            with open(disk, "r+b") as image:
+                image.truncate(3 * SIZE)
+            assert client.ask("resize")["size_bytes"] == 3 * SIZE, "the size is read again"
+            assert client.ask("status")["disks"][0]["size_bytes"] == 3 * SIZE
+            client.refused("resize", "block size", size_bytes=SIZE + 100)
+        wait_for(lambda: not client.ask("status")["disks"][0]["connected"], DEADLINE_S, "the front end has left")
+        # A front end that comes now finds the new end: its last block is there.
+        result = load(server.socket_path, "verify", "--queues=1", "--bs=64K")
+        assert result["checked_count"] == 3 * SIZE // 65536 and result["mismatch_count"] == 0, result
+
+
 def a_hundred_disks_come_and_go(directory):
     # No disk at the start; the settings that all share are the options'.
     arguments = ("--num-queues=2", "--block-size=4096", f"--control-path={directory}/control")
@@ -371,4 +412,5 @@ def paths_in_use(directory):
 
 
 main([every_answer_is_as_documented, totals_are_what_the_front_end_counted, a_drain_holds_still_and_loses_nothing,
+      queues_move_under_load, a_resize_is_seen,
       a_hundred_disks_come_and_go, twenty_clients_at_once, hostile_clients_harm_nobody, paths_in_use])
