@@ -7,12 +7,14 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 
 from guest import GuestError
+from qmp import MonitorError
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
@@ -21,6 +23,7 @@ from waiting import TimeOut, is_listening, wait_for  # noqa: E402  (beside this 
 SKIP = 77
 QUEUES = 2
 IOTHREADS = 2
+CONTROL_DEADLINE_S = 60
 
 
 def busiest_thread(pid, window_s=2.0):
@@ -50,8 +53,9 @@ def busiest_thread(pid, window_s=2.0):
 class Device:
     """A running server of one disk file, and the recorder that looks at it alone. Leaving the context ends both."""
 
-    def __init__(self, directory, disk, options=(), recorded=False, stand_in=False):
+    def __init__(self, directory, disk, options=(), recorded=False, stand_in=False, queues=QUEUES):
         self.socket_path = os.path.join(directory, "disk.sock")
+        self.control_path = os.path.join(directory, "control.sock")
         self.trace = os.path.join(directory, "trace")
         self._directory = directory
         self._recorded = recorded
@@ -63,7 +67,8 @@ class Device:
                 f"addr.type=unix,addr.path={self.socket_path},num-queues={QUEUES}"]
         else:
             self._command = [os.environ["VBLKD"], f"--socket-path={self.socket_path}", f"--blk-file={disk}",
-                             f"--num-queues={QUEUES}", f"--iothreads={IOTHREADS}", *options]
+                             f"--num-queues={queues}", f"--iothreads={IOTHREADS}", f"--control-path={self.control_path}",
+                             *options]
 
     @property
     def pid(self):
@@ -107,6 +112,18 @@ class Device:
             except subprocess.TimeoutExpired:
                 self._recorder.kill()
                 self._recorder.wait()
+
+    def control(self, command, **arguments):
+        """A command of the control socket, and its answer."""
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(CONTROL_DEADLINE_S)
+            client.connect(self.control_path)
+            client.sendall(json.dumps({"command": command, "arguments": arguments}).encode() + b"\n")
+            with client.makefile() as answers:
+                answer = json.loads(answers.readline())
+        if "error" in answer:
+            raise GuestError(f"vblkd refused {command} {arguments}: {answer['error']['message']}")
+        return answer["return"]
 
     def stop(self, timeout_s=60):
         """SIGTERM: everything acknowledged is on disk, the status is 0, and so is that of the recorder."""
@@ -180,7 +197,7 @@ def main(test):
             test(directory, image)
             step("passed")
             return 0
-        except (GuestError, TimeOut) as error:
+        except (GuestError, MonitorError, TimeOut) as error:
             print(f"FAILED: {error}")
             print_logs(directory)
             return 1

@@ -14,6 +14,8 @@ import socket
 import subprocess
 import time
 
+from qmp import Monitor
+
 # Words of a kernel that is in trouble; the console of a passing test holds none of them.
 KERNEL_TROUBLE = re.compile(
     r"Kernel panic|BUG:|Oops|Call Trace|I/O error|EXT4-fs error|blocked for more than|rcu.*stall|JBD2: Error")
@@ -32,9 +34,16 @@ class Guest:
     image:      a directory with kernel and initramfs (build-image.sh)
     disk:       socket of the vhost-user-blk server
     disk_options: more of QEMU's options of the disk device
+    memory_max_mb: what memory can grow to while it runs, see plug_memory(); None: it stays as it is
+    reboots:    a guest that reboots comes up again, see reboot(); else that ends it
+
+    The device's id in QEMU is "vblk". QEMU's monitor is `monitor`, see qmp.py.
     """
 
-    def __init__(self, directory, image, disk, queues=2, memory_mb=512, processors=2, disk_options=""):
+    def __init__(self, directory, image, disk, queues=2, memory_mb=512, processors=2, disk_options="",
+                 memory_max_mb=None, reboots=False):
+        self.monitor = None
+        self._monitor_path = os.path.join(directory, "monitor.sock")
         self.console_path = os.path.join(directory, "console.log")
         self._token = 0
         self._buffer = b""
@@ -45,16 +54,18 @@ class Guest:
         self._qemu_log_path = os.path.join(directory, "qemu.log")
         self._command = [
             "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max",
-            "-machine", "q35,memory-backend=mem", "-smp", str(processors), "-m", str(memory_mb),
+            "-machine", "q35,memory-backend=mem", "-smp", str(processors), 
+            "-m", f"{memory_mb},slots=4,maxmem={memory_max_mb}M" if memory_max_mb else str(memory_mb),
             # A vhost-user server maps the guest's memory: it must be shared.
             "-object", f"memory-backend-memfd,id=mem,size={memory_mb}M,share=on",
-            "-nodefaults", "-display", "none", "-no-reboot",
+            "-nodefaults", "-display", "none", *([] if reboots else ["-no-reboot"]),
+            "-qmp", f"unix:{self._monitor_path},server=on,wait=off",
             "-kernel", os.path.join(image, "kernel"), "-initrd", os.path.join(image, "initramfs"),
             "-append", "console=ttyS0 quiet loglevel=5 panic=-1 mitigations=off",
             "-serial", f"file:{self.console_path}",
             "-chardev", f"socket,id=agent,path={self._listener_path}", "-serial", "chardev:agent",
             "-chardev", f"socket,id=disk,path={disk}",
-            "-device", f"vhost-user-blk-pci,chardev=disk,num-queues={queues}" + (disk_options and f",{disk_options}"),
+            "-device", f"vhost-user-blk-pci,id=vblk,chardev=disk,num-queues={queues}" + (disk_options and f",{disk_options}"),
         ]
 
     def __enter__(self):
@@ -70,6 +81,7 @@ class Guest:
             except socket.timeout:
                 raise GuestError(f"QEMU did not start: {self.qemu_log()}") from None
             self._read_until(b"agent ready\n", BOOT_DEADLINE_S, "the guest did not boot")
+            self.monitor = Monitor(self._monitor_path)
         except BaseException:
             self._end()
             raise
@@ -84,6 +96,8 @@ class Guest:
     def _end(self):
         if self._agent:
             self._agent.close()
+        if self.monitor:
+            self.monitor.close()
         if self._qemu and self._qemu.poll() is None:
             self._qemu.kill()
             self._qemu.wait()
@@ -140,6 +154,12 @@ class Guest:
         lines = [line for line in self.console().splitlines() if KERNEL_TROUBLE.search(line)]
         if lines:
             raise GuestError("the guest's kernel complained:\n" + "\n".join(lines[:20]))
+
+    def reboot(self):
+        """The guest resets the machine, which comes up again with nothing in its memory; the agent is there then."""
+        self._agent.settimeout(BOOT_DEADLINE_S)
+        self._agent.sendall(b"RUN again reboot -f\n")
+        self._read_until(b"agent ready\n", BOOT_DEADLINE_S, "the guest did not come up again")
 
     def power_off(self, timeout_s=60):
         """End the guest in an orderly way, so that the device sees its driver leave."""
