@@ -65,7 +65,8 @@ void vblk_dirty_set_fd_co(struct vblk_device *device, int fd)
 
 void vblk_dirty_mark(const struct vblk_request *request, uint32_t data_bytes)
 {
-    const struct vblk_device *device = request->queue->device;
+    /* The device's own may be changing just now, in the main loop. */
+    const struct vhost_user_memory_map *map = vblk_virtqueue_memory(request->queue->vq);
     struct vhost_user_dirty_log *log = request->queue->dirty_log;
     /* A read that failed may have come half the way before it did. */
     uint32_t left = request->header_type == VIRTIO_BLK_T_IN ? request->size_bytes : data_bytes;
@@ -73,10 +74,10 @@ void vblk_dirty_mark(const struct vblk_request *request, uint32_t data_bytes)
     for (int i = 0; i < request->data_count && left > 0; i++) {
         uint32_t part = request->data[i].iov_len < left ? request->data[i].iov_len : left;
 
-        vhost_user_dirty_log_mark_memory(log, device->map, request->data[i].iov_base, part);
+        vhost_user_dirty_log_mark_memory(log, map, request->data[i].iov_base, part);
         left -= part;
     }
-    vhost_user_dirty_log_mark_memory(log, device->map, request->status, 1);
+    vhost_user_dirty_log_mark_memory(log, map, request->status, 1);
 }
 
 void vblk_dirty_announce(struct vblk_queue *queue)

@@ -282,8 +282,9 @@ int vblk_request_settle_co(struct vblk_request *request, uint64_t id); /* a writ
 void vblk_range_parse(struct vblk_request *request, struct iovec *iov, int iov_count, uint32_t size_bytes);
 uint8_t vblk_range_run_co(struct vblk_request *request, uint64_t id); /* the status */
 
-/* memory.c; coroutine of the main loop. A ring that is not in the new memory (NULL: there is none) rests until it is. */
-void vblk_memory_set_co(struct vblk_device *device, struct vhost_user_memory_map *map);
+/* memory.c; coroutine of the main loop. A ring that is not in the new memory (NULL: there is none) rests until it is.
+ * keeps_old: nothing that was there has left or moved; then requests in flight are not waited for. */
+void vblk_memory_set_co(struct vblk_device *device, struct vhost_user_memory_map *map, bool keeps_old);
 /* The reference is gone when it returns. */
 void vblk_memory_release_co(struct vhost_user_memory_map *map);
 

@@ -59,18 +59,55 @@ static void renew_ring(struct vblk_queue *queue)
         vblk_log(&queue->device->log, VBLK_LOG_INFO, "queue %u: its ring is in the guest's memory again", queue->index);
 }
 
-void vblk_memory_set_co(struct vblk_device *device, struct vhost_user_memory_map *map)
+/* Whether every ring can go on where it is when memory is added. */
+static bool no_ring_rests(const struct vblk_device *device)
 {
-    struct vhost_user_memory_map *old = device->map;
+    for (unsigned i = 0; i < device->queue_count; i++)
+        if (device->queues[i].running && !device->queues[i].vq)
+            return false;
+    return true;
+}
+
+/* More memory, and everything that was there stays where it is: nothing has to wait for requests in flight. */
+static void extend_co(struct vblk_device *device)
+{
+    for (unsigned i = 0; i < device->queue_count; i++) {
+        struct vblk_queue *queue = &device->queues[i];
+        bool visiting = queue->vq && vblk_home_visit_co(queue);
+
+        if (queue->vq)
+            vblk_virtqueue_extend_memory(queue->vq, device->map);
+        if (visiting)
+            vblk_home_return_co(queue);
+    }
+}
+
+/* A region may leave: requests in flight may use it. */
+static void exchange_co(struct vblk_device *device, struct vhost_user_memory_map *map)
+{
     bool running = atomic_load_explicit(&device->state, memory_order_relaxed) == VBLK_STARTED;
 
     if (running)
         vblk_dataplane_drain_begin_co(device);
-    device->map = map ? vhost_user_memory_map_ref(map) : NULL;
+    device->map = map;
     for (unsigned i = 0; i < device->queue_count; i++)
         if (device->queues[i].running)
             renew_ring(&device->queues[i]);
     if (running)
         vblk_dataplane_drain_end(device);
+}
+
+void vblk_memory_set_co(struct vblk_device *device, struct vhost_user_memory_map *map, bool keeps_old)
+{
+    struct vhost_user_memory_map *old = device->map;
+
+    if (map)
+        vhost_user_memory_map_ref(map);
+    if (keeps_old && no_ring_rests(device)) {
+        device->map = map;
+        extend_co(device);
+    } else {
+        exchange_co(device, map);
+    }
     vblk_memory_release_co(old);
 }

@@ -156,8 +156,7 @@ static void set_log_fd_co(void *opaque, int fd)
 
 static int set_memory_co(void *opaque, struct vhost_user_memory_map *map, bool keeps_old)
 {
-    (void)keeps_old;
-    vblk_memory_set_co(opaque, map);
+    vblk_memory_set_co(opaque, map, keeps_old);
     return 0;
 }
 

@@ -38,6 +38,18 @@ int vblk_virtqueue_create(const struct vblk_virtqueue_config *config, struct vho
     return 0;
 }
 
+struct vhost_user_memory_map *vblk_virtqueue_memory(const struct vblk_virtqueue *vq)
+{
+    return vq->map;
+}
+
+void vblk_virtqueue_extend_memory(struct vblk_virtqueue *vq, struct vhost_user_memory_map *map)
+{
+    struct vhost_user_memory_map *old = vq->map;
+    vq->map = vhost_user_memory_map_ref(map);
+    vhost_user_memory_map_unref(old);
+}
+
 void vblk_virtqueue_destroy(struct vblk_virtqueue *vq)
 {
     if (!vq)

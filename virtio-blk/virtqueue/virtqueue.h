@@ -59,6 +59,15 @@ struct vblk_virtqueue_config {
 };
 
 /**
+ * The memory that it reads and writes; and more of it from now on: @map holds every region of the map before at the same
+ * address, so that elements which were popped stay valid.
+ *
+ * Ownership: takes a reference of @map, and gives back that of the one before.
+ */
+struct vhost_user_memory_map *vblk_virtqueue_memory(const struct vblk_virtqueue *vq);
+void vblk_virtqueue_extend_memory(struct vblk_virtqueue *vq, struct vhost_user_memory_map *map);
+
+/**
  * Returns:   0, -EINVAL (size, alignment, base), -EFAULT (ring outside memory), -ENOMEM.
  *            Notifications are on.
  * Ownership: takes a reference of the map. The used index of a split ring is read from it once, as it stands.

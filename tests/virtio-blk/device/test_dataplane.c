@@ -22,6 +22,7 @@
 
 #include "drainer.h"
 #include "gate.h"
+#include "fe_control.h"
 #include "served.h"
 
 /* ---- helpers ---- */
@@ -526,6 +527,37 @@ static void test_memory_that_loses_a_ring(void **state)
     assert_nothing_left();
 }
 
+/* More memory stalls nobody, however long the disk takes: the front end that adds it holds up its guest meanwhile. */
+static void test_adding_memory_waits_for_no_request(void **state)
+{
+    struct fe_options options = front_end_options();
+    struct wire_memory_region more;
+    struct front_end *fe;
+    uint16_t slot;
+
+    (void)state;
+    options.protocol_wanted = 1ull << WIRE_P_CONFIGURE_MEM_SLOTS;
+    fe = served_front_end(&served, &options);
+    more = (struct wire_memory_region){ .guest_addr = 1ull << 40, .size_bytes = 4096, .user_addr = 1ull << 40 };
+    gate_close();
+    served_submit(fe, 0, VIRTIO_BLK_T_IN, 0, NULL, 512);
+    fe_queue_publish(fe_queue(fe, 0));
+    gate_await(1);
+    assert_int_equal(fe_add_memory(fe, &more, fe_memory_fd(fe)), 0);
+    served_submit(fe, 0, VIRTIO_BLK_T_IN, 0, NULL, 512);
+    fe_queue_publish(fe_queue(fe, 0));
+    gate_await(2); /* taken from the ring with the new memory, while the first is held */
+    gate_open();
+    for (unsigned i = 0; i < 2; i++) {
+        slot = served_reap(fe, 0);
+        assert_int_equal(*fe_queue(fe, 0)->slots[slot].status, VIRTIO_BLK_S_OK);
+        fe_queue_give(fe_queue(fe, 0), slot);
+    }
+    read_once(fe, 1);
+    fe_destroy(fe);
+    assert_nothing_left();
+}
+
 static void test_reset_stops_everything(void **state)
 {
     struct front_end *fe = started_front_end();
@@ -736,6 +768,7 @@ int main(void)
         TEST(test_the_same_with_a_loop_that_polls),
         TEST(test_a_disabled_ring_takes_nothing),
         TEST(test_memory_that_loses_a_ring),
+        TEST(test_adding_memory_waits_for_no_request),
         TEST(test_reset_stops_everything),
         TEST(test_front_ends_leave_at_any_time),
         TEST(test_destroyed_at_any_time),
