@@ -4,9 +4,11 @@
  *         Each element that comes out must lie in memory; errors must be those that the header names.
  * Broken: a guest takes over or stops the process that serves it and others.
  *
- * Input:  size exponent, features, base (2), then instructions of one byte and their operands, see run().
+ * Input:  format (bit 7) and size exponent, features, base (2), then instructions of one byte and their operands, see
+ *         run_split() and run_packed(). Packed, one more byte makes the size smaller, to any in between.
  */
 #include <errno.h>
+#include <linux/virtio_ring.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,6 +16,7 @@
 #include <string.h>
 
 #include "guest.h"
+#include "packed_guest.h"
 
 #define HELD_MAX 64
 #define TABLE (GUEST_DATA + 0x20000)
@@ -73,6 +76,7 @@ static uint32_t take_size(struct input *input)
 
 struct machine {
     struct guest *guest;
+    uint64_t features;
     struct vblk_element *held[HELD_MAX];
     unsigned held_count;
 };
@@ -102,14 +106,30 @@ static void push(struct machine *machine, uint8_t which)
     if (!machine->held_count)
         return;
     unsigned pick = which % machine->held_count;
-    uint16_t before = vblk_virtqueue_used_index(machine->guest->vq);
-    vblk_virtqueue_push(machine->guest->vq, machine->held[pick], machine->held[pick]->in_bytes);
-    check(vblk_virtqueue_used_index(machine->guest->vq) == (uint16_t)(before + 1), "a used index that jumps");
-    check(guest_used_index(machine->guest) == (uint16_t)(before + 1), "a used index that is not published");
+    uint16_t before = vblk_virtqueue_used_index(machine->guest->vq), head = machine->held[pick]->head, id = 0;
+    uint32_t written = machine->held[pick]->in_bytes, size_bytes = 0;
+    vblk_virtqueue_push(machine->guest->vq, machine->held[pick], written);
+    if (machine->features & GUEST_F_PACKED) {
+        check(packed_used(machine->guest, before, &id, &size_bytes) && id == head && size_bytes == written,
+              "a used descriptor that is not published");
+    } else {
+        check(vblk_virtqueue_used_index(machine->guest->vq) == (uint16_t)(before + 1), "a used index that jumps");
+        check(guest_used_index(machine->guest) == (uint16_t)(before + 1), "a used index that is not published");
+    }
     machine->held[pick] = machine->held[--machine->held_count];
 }
 
-static void run(struct machine *machine, struct input *input)
+static void notifications(struct machine *machine, bool off)
+{
+    if (off)
+        vblk_virtqueue_disable_notifications(machine->guest->vq);
+    else
+        (void)vblk_virtqueue_enable_notifications(machine->guest->vq);
+    (void)vblk_virtqueue_pending(machine->guest->vq);
+    (void)vblk_virtqueue_peek_avail_index(machine->guest->vq);
+}
+
+static void run_split(struct machine *machine, struct input *input)
 {
     struct guest *guest = machine->guest;
     while (input->at < input->end) {
@@ -143,11 +163,87 @@ static void run(struct machine *machine, struct input *input)
             (void)vblk_virtqueue_should_interrupt(guest->vq);
             break;
         case 7:
-            if (op & 8)
-                vblk_virtqueue_disable_notifications(guest->vq);
-            else
-                (void)vblk_virtqueue_enable_notifications(guest->vq);
-            (void)vblk_virtqueue_pending(guest->vq);
+            notifications(machine, op & 8);
+            break;
+        }
+    }
+}
+
+static uint16_t take_position(const struct guest *guest, struct input *input)
+{
+    uint16_t at = take16(input);
+    return (uint16_t)((at & 0x7fff) % guest->size | (at & 0x8000));
+}
+
+/* A chain as drivers make them, with wild content. */
+static void offer_packed(struct guest *guest, struct input *input, unsigned count)
+{
+    struct packed_part parts[4];
+    for (unsigned i = 0; i < count; i++) {
+        parts[i].address = take_address(input);
+        parts[i].size_bytes = take_size(input);
+        parts[i].flags = take8(input) & (VRING_DESC_F_WRITE | VRING_DESC_F_INDIRECT);
+    }
+    packed_offer(guest, parts, count, take8(input));
+}
+
+/* Another queue in the same memory, anywhere. */
+static void begin_again(struct machine *machine, uint32_t base)
+{
+    struct guest *guest = machine->guest;
+    struct vblk_virtqueue_config config = guest_config(guest, machine->features, base);
+    struct vblk_virtqueue *vq;
+    if (machine->held_count)
+        return;
+    int error = vblk_virtqueue_create(&config, guest->map, &vq);
+    check(error == 0 || error == -EINVAL, "an error that does not exist");
+    if (error)
+        return;
+    check(vblk_virtqueue_base(vq) == base, "a queue that begins elsewhere");
+    vblk_virtqueue_destroy(guest->vq);
+    guest->vq = vq;
+}
+
+static void run_packed(struct machine *machine, struct input *input)
+{
+    struct guest *guest = machine->guest;
+    while (input->at < input->end) {
+        uint8_t op = take8(input);
+        switch (op % 8) {
+        case 0: {
+            uint64_t address = take_address(input);
+            uint32_t size = take_size(input);
+            packed_desc_at(guest, TABLE, op >> 3, address, size, op, take8(input));
+            break;
+        }
+        case 1: {
+            uint16_t at = take_position(guest, input);
+            uint64_t address = take_address(input);
+            uint32_t size = take_size(input);
+            uint16_t id = take8(input);
+            packed_desc(guest, at, address, size, id, op & 0x80 ? take16(input) : packed_available(at) | op >> 4);
+            break;
+        }
+        case 2:
+            offer_packed(guest, input, 1u + (op >> 3) % 4);
+            break;
+        case 3:
+            guest->avail_index = op & 0x80 ? take_position(guest, input) : vblk_virtqueue_popped_index(guest->vq);
+            if (op & 0x40)
+                begin_again(machine, take16(input) | (uint32_t)take16(input) << 16);
+            break;
+        case 4:
+            pop(machine);
+            break;
+        case 5:
+            push(machine, op >> 3);
+            break;
+        case 6:
+            packed_set_driver_event(guest, op >> 3, take16(input));
+            (void)vblk_virtqueue_should_interrupt(guest->vq);
+            break;
+        case 7:
+            notifications(machine, op & 8);
             break;
         }
     }
@@ -158,13 +254,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size_bytes)
     static struct guest guest; /* once: making memory is dear, and it is cleared for each input */
     struct input input = { bytes, bytes + size_bytes };
     struct machine machine = { .guest = &guest };
-    uint16_t size = (uint16_t)(1u << take8(&input) % 11);
-    uint8_t bits = take8(&input);
-    uint64_t features = (bits & 1 ? GUEST_F_INDIRECT : 0) | (bits & 2 ? GUEST_F_EVENT_IDX : 0);
+    uint8_t format = take8(&input), bits = take8(&input);
+    bool packed = format & 0x80;
+    uint16_t size = (uint16_t)(1u << (format & 0x7f) % 11);
+    if (packed)
+        size -= take8(&input) * size / 512;
+    machine.features = (bits & 1 ? GUEST_F_INDIRECT : 0) | (bits & 2 ? GUEST_F_EVENT_IDX : 0) |
+                       (packed ? GUEST_F_PACKED : 0);
     if (!guest.map)
-        guest_init(&guest, size, features, 0);
-    guest_restart(&guest, size, features, take16(&input));
-    run(&machine, &input);
+        guest_init(&guest, 1, 0, 0);
+    guest_restart(&guest, size, machine.features,
+                  packed ? (uint16_t)(take16(&input) % size | (bits & 4 ? 0x8000 : 0)) : take16(&input));
+    if (packed)
+        run_packed(&machine, &input);
+    else
+        run_split(&machine, &input);
     while (machine.held_count)
         push(&machine, 0);
     return 0;

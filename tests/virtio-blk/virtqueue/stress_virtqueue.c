@@ -26,10 +26,13 @@
 #include <sys/eventfd.h>
 
 #include "guest.h"
+#include "packed_guest.h"
 
 #define PATIENCE_MS 20000
-#define REQUESTS 100000
+#define REQUESTS 50000
 #define SIZE 16
+#define PACKED_SIZE 17 /* no power of two; chains wrap around in the middle */
+#define BEGIN 0x8000
 
 static unsigned seed;
 
@@ -43,7 +46,7 @@ enum sleepers { BOTH_SLEEP, DEVICE_SLEEPS, DRIVER_SLEEPS };
 
 struct pair {
     struct guest guest;
-    bool event_idx;
+    bool packed, event_idx;
     enum sleepers sleepers;
     int kick, call;
     unsigned kicks, calls; /* of their writers */
@@ -78,6 +81,80 @@ static void dawdle(unsigned *random)
         ;
 }
 
+/* ---- the driver's side of either format; @used is where it looks for what is used next ---- */
+
+/* Two descriptors for one request. Split: in the ring, to be published; packed: published. */
+static void offer(struct pair *pair, uint16_t head)
+{
+    struct guest *guest = &pair->guest;
+    uint64_t out = GUEST_DATA + head * 64u, in = out + 32;
+    if (pair->packed) {
+        packed_offer(guest, (struct packed_part[]){ { out, 8, 0 }, { in, 8, VRING_DESC_F_WRITE } }, 2, head);
+        return;
+    }
+    guest_desc(guest, head, out, 8, VRING_DESC_F_NEXT, head + 1);
+    guest_desc(guest, head + 1u, in, 8, VRING_DESC_F_WRITE, 0);
+    guest_ring_entry(guest, guest->avail_index, head);
+    guest->avail_index++;
+}
+
+/* Split: all of a batch at once. ORDER virtqueue.avail and .event, driver's sides: seq_cst. */
+static bool publish(struct pair *pair, unsigned count)
+{
+    struct guest *guest = &pair->guest;
+    uint16_t before = (uint16_t)(guest->avail_index - count);
+    if (pair->packed)
+        return packed_need_kick(guest, 2 * count);
+    guest_set_avail_index(guest, guest->avail_index);
+    return pair->event_idx ? guest_need_event(guest_avail_event(guest), guest->avail_index, before)
+                           : !(guest_used_flags(guest) & VRING_USED_F_NO_NOTIFY);
+}
+
+static bool is_used(struct pair *pair, uint16_t used)
+{
+    uint16_t id;
+    uint32_t size_bytes;
+    return pair->packed ? packed_used(&pair->guest, used, &id, &size_bytes)
+                        : guest_used_index(&pair->guest) != used;
+}
+
+static bool take_used(struct pair *pair, uint16_t *used, uint16_t *head_out, uint32_t *size_bytes_out)
+{
+    struct guest *guest = &pair->guest;
+    if (pair->packed) {
+        if (!packed_used(guest, *used, head_out, size_bytes_out))
+            return false;
+        *used = packed_advance(guest, *used, 2);
+        return true;
+    }
+    if (guest_used_index(guest) == *used)
+        return false;
+    *head_out = (uint16_t)guest_used_head(guest, *used);
+    *size_bytes_out = guest_used_bytes(guest, *used);
+    ++*used;
+    return true;
+}
+
+static void ask_for_interrupt(struct pair *pair, uint16_t used)
+{
+    if (pair->packed) {
+        packed_set_driver_event(&pair->guest,
+                                pair->event_idx ? VRING_PACKED_EVENT_FLAG_DESC : VRING_PACKED_EVENT_FLAG_ENABLE,
+                                used);
+        return;
+    }
+    guest_set_avail_flags(&pair->guest, 0);
+    guest_set_used_event(&pair->guest, used);
+}
+
+static void ask_for_silence(struct pair *pair)
+{
+    if (pair->packed)
+        packed_set_driver_event(&pair->guest, VRING_PACKED_EVENT_FLAG_DISABLE, 0);
+    else if (!pair->event_idx)
+        guest_set_avail_flags(&pair->guest, VRING_AVAIL_F_NO_INTERRUPT);
+}
+
 /* Each request is one descriptor to read, with its number, and one to write, for the answer. */
 static void *drive(void *opaque)
 {
@@ -85,7 +162,7 @@ static void *drive(void *opaque)
     struct guest *guest = &pair->guest;
     uint64_t offered = 0, done = 0;
     unsigned random = seed, in_flight = 0;
-    uint16_t used = 0, kicked_at = 0;
+    uint16_t used = pair->packed ? BEGIN : 0;
     uint16_t free_heads[SIZE / 2];
     unsigned free_count = SIZE / 2;
     uint64_t number_of[SIZE];
@@ -93,47 +170,38 @@ static void *drive(void *opaque)
         free_heads[i] = (uint16_t)(2 * i);
     while (done < REQUESTS) {
         unsigned batch = pair->sleepers == BOTH_SLEEP ? (unsigned)rand_r(&random) % (SIZE / 2) + 1 : 1;
+        unsigned count = 0;
         while (batch-- && free_count && offered < REQUESTS) {
             uint16_t head = free_heads[--free_count];
             *(uint64_t *)guest_at(guest, GUEST_DATA + head * 64u) = ++offered;
             number_of[head] = offered;
-            guest_desc(guest, head, GUEST_DATA + head * 64u, 8, VRING_DESC_F_NEXT, head + 1);
-            guest_desc(guest, head + 1u, GUEST_DATA + head * 64u + 32, 8, VRING_DESC_F_WRITE, 0);
-            guest_ring_entry(guest, guest->avail_index, head);
-            guest->avail_index++;
+            offer(pair, head);
             in_flight++;
+            count++;
         }
-        /* All of a batch at once; ORDER virtqueue.avail and .event, driver's sides: seq_cst. */
-        guest_set_avail_index(guest, guest->avail_index);
-        bool kick = pair->event_idx
-                        ? guest_need_event(guest_avail_event(guest), guest->avail_index, kicked_at)
-                        : !(guest_used_flags(guest) & VRING_USED_F_NO_NOTIFY);
-        if (kick && kicked_at != guest->avail_index) {
+        if (count && publish(pair, count)) {
             pair->kicks++;
             eventfd_write(pair->kick, 1);
         }
-        kicked_at = guest->avail_index;
 
         if (pair->sleepers == DEVICE_SLEEPS) {
             int64_t deadline = now_ms() + PATIENCE_MS;
-            while (guest_used_index(guest) == used)
+            while (!is_used(pair, used))
                 if (now_ms() > deadline)
                     lost("kick");
-        } else if (guest_used_index(guest) == used && in_flight) {
+        } else if (!is_used(pair, used) && in_flight) {
             dawdle(&random);
             /* ORDER virtqueue.event: ask for the next, then look again. */
-            guest_set_avail_flags(guest, 0);
-            guest_set_used_event(guest, used);
-            if (guest_used_index(guest) == used)
+            ask_for_interrupt(pair, used);
+            if (!is_used(pair, used))
                 wait_for(pair->call, "interrupt");
-            if (!pair->event_idx)
-                guest_set_avail_flags(guest, VRING_AVAIL_F_NO_INTERRUPT);
+            ask_for_silence(pair);
         }
-        for (; used != guest_used_index(guest); used++) {
-            uint16_t head = (uint16_t)guest_used_head(guest, used);
-            uint64_t answer = *(uint64_t *)guest_at(guest, GUEST_DATA + head * 64u + 32);
-            if (head >= SIZE || head % 2 || answer != ~number_of[head] ||
-                guest_used_bytes(guest, used) != 8) {
+        uint16_t head;
+        uint32_t size_bytes;
+        while (take_used(pair, &used, &head, &size_bytes)) {
+            if (head >= SIZE || head % 2 || size_bytes != 8 ||
+                *(uint64_t *)guest_at(guest, GUEST_DATA + head * 64u + 32) != ~number_of[head]) {
                 fprintf(stderr, "head %u: a wrong answer (seed %u)\n", head, seed);
                 abort();
             }
@@ -182,11 +250,15 @@ static void serve(struct pair *pair)
     }
 }
 
-static void run_pair(bool event_idx, enum sleepers sleepers)
+static void run_pair(bool packed, bool event_idx, enum sleepers sleepers)
 {
-    struct pair pair = { .event_idx = event_idx, .sleepers = sleepers };
+    struct pair pair = { .packed = packed, .event_idx = event_idx, .sleepers = sleepers };
+    uint64_t features = event_idx ? GUEST_F_EVENT_IDX : 0;
     pthread_t driver;
-    guest_init(&pair.guest, SIZE, event_idx ? GUEST_F_EVENT_IDX : 0, 0);
+    if (packed)
+        guest_init(&pair.guest, PACKED_SIZE, features | GUEST_F_PACKED, BEGIN);
+    else
+        guest_init(&pair.guest, SIZE, features, 0);
     pair.kick = eventfd(0, EFD_CLOEXEC);
     pair.call = eventfd(0, EFD_CLOEXEC);
     assert_int_equal(pthread_create(&driver, NULL, drive, &pair), 0);
@@ -198,25 +270,40 @@ static void run_pair(bool event_idx, enum sleepers sleepers)
     guest_deinit(&pair.guest);
 }
 
-static void nothing_is_lost_with_flags(void **state)
+static void run_pairs(bool packed, bool event_idx)
 {
     for (int sleepers = BOTH_SLEEP; sleepers <= DRIVER_SLEEPS; sleepers++)
-        run_pair(false, sleepers);
+        run_pair(packed, event_idx, sleepers);
+}
+
+static void nothing_is_lost_with_flags(void **state)
+{
+    run_pairs(false, false);
 }
 
 static void nothing_is_lost_with_event_indexes(void **state)
 {
-    for (int sleepers = BOTH_SLEEP; sleepers <= DRIVER_SLEEPS; sleepers++)
-        run_pair(true, sleepers);
+    run_pairs(false, true);
+}
+
+static void nothing_is_lost_in_a_packed_ring_with_flags(void **state)
+{
+    run_pairs(true, false);
+}
+
+static void nothing_is_lost_in_a_packed_ring_with_event_positions(void **state)
+{
+    run_pairs(true, true);
 }
 
 /* ---- descriptors that change while they are read ---- */
 
 #define TABLE (GUEST_DATA + 0x20000)
-#define POPS 200000
+#define POPS 100000
 
 struct flipper {
     struct guest *guest;
+    bool packed;
     _Atomic bool stop;
 };
 
@@ -233,11 +320,22 @@ static void *flip(void *opaque)
                                       VRING_DESC_F_NEXT | VRING_DESC_F_WRITE,
                                       VRING_DESC_F_INDIRECT,
                                       VRING_DESC_F_NEXT };
+    /* Chains rarely go on in a descriptor that is available, too. */
+    static const uint16_t packed_flags[] = { 0, 0, VRING_DESC_F_WRITE, VRING_DESC_F_WRITE, VRING_DESC_F_INDIRECT,
+                                             VRING_DESC_F_NEXT };
     unsigned random = seed + 2;
     while (!atomic_load_explicit(&flipper->stop, memory_order_relaxed)) {
         unsigned r = (unsigned)rand_r(&random);
         /* Mostly good, so that the device comes far. */
         unsigned wild = r >> 8 & 15 ? 4 : 8;
+        if (flipper->packed) {
+            uint16_t turn = r & 1 ? packed_available((uint16_t)(r >> 9)) : 0;
+            packed_desc_at(flipper->guest, r & 1 ? GUEST_DESC : TABLE, r >> 1 & (r & 1 ? 15 : 3),
+                           addresses[(r >> 12) % wild], sizes[(r >> 16) % wild],
+                           (uint16_t)((r >> 27 & 15) == 0 ? 77 : r >> 7 & 15),
+                           packed_flags[(r >> 20) % (r & 1 ? 6 : 4)] | turn);
+            continue;
+        }
         guest_desc_at(flipper->guest, r & 1 ? GUEST_DESC : TABLE, r >> 1 & 3, addresses[(r >> 12) % wild],
                       sizes[(r >> 16) % wild], flags[(r >> 20) % (r & 1 ? 6 : 4)],
                       (r >> 24 & 63) == 0 ? 999 : r >> 3 & 3);
@@ -247,23 +345,20 @@ static void *flip(void *opaque)
     return NULL;
 }
 
-static void changing_descriptors_gain_nothing(void **state)
+static void change_descriptors(bool packed)
 {
     struct guest guest;
-    guest_init(&guest, SIZE, GUEST_F_INDIRECT, 0);
-    struct flipper flipper = { .guest = &guest };
-    struct vblk_virtqueue_config config = { .size = SIZE,
-                                            .features = GUEST_F_INDIRECT,
-                                            .desc_user = GUEST_DESC + GUEST_USER_OFFSET,
-                                            .avail_user = GUEST_AVAIL + GUEST_USER_OFFSET,
-                                            .used_user = GUEST_USED + GUEST_USER_OFFSET };
+    uint64_t features = GUEST_F_INDIRECT | (packed ? GUEST_F_PACKED : 0);
+    guest_init(&guest, SIZE, features, packed ? BEGIN : 0);
+    struct flipper flipper = { .guest = &guest, .packed = packed };
     pthread_t thread;
     unsigned popped = 0, broken = 0;
     assert_int_equal(pthread_create(&thread, NULL, flip, &flipper), 0);
     while (popped + broken < POPS) {
         int error = 0;
         const char *reason = NULL;
-        guest_set_avail_index(&guest, guest.avail_index + 1);
+        if (!packed)
+            guest_set_avail_index(&guest, guest.avail_index + 1);
         struct vblk_element *element = vblk_virtqueue_pop(guest.vq, &error, &reason);
         if (element) {
             popped++;
@@ -271,10 +366,14 @@ static void changing_descriptors_gain_nothing(void **state)
             vblk_virtqueue_push(guest.vq, element, element->in_bytes);
             continue;
         }
+        if (packed && !error)
+            continue; /* whether the next descriptor is available changes, too */
         broken++;
         assert_int_equal(error, -EPROTO);
+        /* Go on behind it, or anywhere: not at what broke it. */
+        uint32_t base = packed ? (broken % SIZE | (broken & SIZE ? BEGIN : 0)) * 0x10001u : guest.avail_index;
+        struct vblk_virtqueue_config config = guest_config(&guest, features, base);
         vblk_virtqueue_destroy(guest.vq);
-        config.base = guest.avail_index;
         assert_int_equal(vblk_virtqueue_create(&config, guest.map, &guest.vq), 0);
     }
     atomic_store(&flipper.stop, true);
@@ -284,6 +383,16 @@ static void changing_descriptors_gain_nothing(void **state)
     guest_deinit(&guest);
 }
 
+static void changing_descriptors_gain_nothing(void **state)
+{
+    change_descriptors(false);
+}
+
+static void changing_packed_descriptors_gain_nothing(void **state)
+{
+    change_descriptors(true);
+}
+
 int main(void)
 {
     seed = (unsigned)getpid() ^ (unsigned)time(NULL);
@@ -291,7 +400,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_lost_with_flags),
         cmocka_unit_test(nothing_is_lost_with_event_indexes),
+        cmocka_unit_test(nothing_is_lost_in_a_packed_ring_with_flags),
+        cmocka_unit_test(nothing_is_lost_in_a_packed_ring_with_event_positions),
         cmocka_unit_test(changing_descriptors_gain_nothing),
+        cmocka_unit_test(changing_packed_descriptors_gain_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
