@@ -18,7 +18,6 @@ ROOMS = {"rt": "runtime", "vblk": "virtio-blk", "vhost": "virtio-blk"}
 
 STILL_TO_COME = {
     "vblk_request:abandoned": "a device that is reset or left drains its requests: none is dropped",
-    "vblk_request:recovered": "comes with the in-flight region, without which nothing is resubmitted",
 }
 
 CALL = re.compile(r"\blttng_ust_tracepoint\(\s*(\w+),\s*(\w+)\s*[,)]")

@@ -238,6 +238,7 @@ static int prepare_co(struct vblk_queue *queue)
     if (error < 0)
         return error;
     atomic_store_explicit(&queue->broken, false, memory_order_relaxed);
+    vblk_queue_take_over(queue);
     return vblk_home_enter_co(queue);
 }
 

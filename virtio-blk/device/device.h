@@ -23,7 +23,7 @@
 struct rt_loop;
 struct vblk_device;
 
-enum vblk_fault { VBLK_FAULT_STARTED_BEFORE_ATTACH = 1 << 0 };
+enum vblk_fault { VBLK_FAULT_STARTED_BEFORE_ATTACH = 1 << 0, VBLK_FAULT_INFLIGHT_SLOT_ZERO = 1 << 1 };
 
 /** What becomes of a request that the disk failed: the driver is told, or the device waits for vblk_device_resume_co(). */
 enum vblk_on_disk_error { VBLK_DISK_ERROR_REPORT, VBLK_DISK_ERROR_STOP };

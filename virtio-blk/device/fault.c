@@ -10,6 +10,8 @@
  * the queue's own loop, and reads only a descriptor that is still the queue's. And one so that it strikes reliably: a
  * front end may read and close its end of the eventfd when a ring stops, which would end the spinning, so a duplicate
  * is kept and written once, a moment after the stop.
+ *
+ * inflight-slot-zero: after a restart the in-flight region is read from slot 1 on. Done in virtqueue/tracking.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,6 +44,7 @@ static const struct {
     unsigned fault;
 } faults_by_name[] = {
     { "started-before-attach", VBLK_FAULT_STARTED_BEFORE_ATTACH },
+    { "inflight-slot-zero", VBLK_FAULT_INFLIGHT_SLOT_ZERO },
 };
 
 unsigned vblk_fault_by_name(const char *name)

@@ -166,6 +166,7 @@ struct vblk_device {
     void (*ended)(void *opaque);
     void *opaque;
     struct vhost_user_memory_map *map;
+    struct vhost_user_inflight inflight; /* what the front end keeps for us; replaced only while no ring exists */
     _Atomic int connection_fd; /* -1: no front end */
     struct vhost_user_dirty_log *dirty_log; /* NULL: the front end gave none */
     int dirty_log_fd;
@@ -239,6 +240,7 @@ void vblk_dataplane_settle(struct vblk_device *device); /* nothing assigned any 
 /* queue.c; the queue's loop unless said otherwise. */
 int vblk_queue_create_ring(struct vblk_queue *queue);   /* main loop, detached; vq is NULL */
 void vblk_queue_destroy_ring(struct vblk_queue *queue); /* main loop, detached and drained; keeps the base */
+void vblk_queue_take_over(struct vblk_queue *queue);    /* main loop, before it has work: what another process left */
 int vblk_queue_create_work(struct vblk_queue *queue, struct rt_loop *loop, struct rt_bh **bh_out,
                            struct rt_timer **timer_out); /* for use in that loop; not used yet */
 void vblk_queue_begin_work(struct vblk_queue *queue);

@@ -156,6 +156,9 @@ static bool begin_one(struct vblk_queue *queue)
     atomic_store_explicit(&request->slow, false, memory_order_relaxed);
     atomic_store_explicit(&request->id, id, memory_order_release); /* ORDER request.slot: last, names the life */
     add_in_flight(queue, 1);
+    if (request->element->recovered)
+        lttng_ust_tracepoint(vblk_request, recovered, id, queue->device->device_id, queue->index,
+                             request->element->head);
     lttng_ust_tracepoint(vblk_request, begin, id, queue->device->device_id, queue->index, request->element->head,
                          atomic_load_explicit(&request->type, memory_order_relaxed), request->offset_bytes,
                          request->size_bytes, rt_loop_id(rt_loop_current()));
@@ -360,6 +363,18 @@ void vblk_queue_drain_co(struct vblk_queue *queue)
     vblk_queue_interrupt(queue);
 }
 
+void vblk_queue_take_over(struct vblk_queue *queue)
+{
+    unsigned recovered;
+
+    /* What an earlier process gave back may have come without its interrupt. */
+    queue->interrupt_pending = vblk_virtqueue_resumed(queue->vq, &recovered);
+    if (recovered)
+        vblk_log(&queue->device->log, VBLK_LOG_INFO,
+                 "queue %u: %u requests were in flight when the last process ended; they are done again", queue->index,
+                 recovered);
+}
+
 int vblk_queue_create_work(struct vblk_queue *queue, struct rt_loop *loop, struct rt_bh **bh_out,
                            struct rt_timer **timer_out)
 {
@@ -402,6 +417,9 @@ int vblk_queue_create_ring(struct vblk_queue *queue)
         .desc_user = queue->address.desc_user,
         .avail_user = queue->address.avail_user,
         .used_user = queue->address.used_user,
+        .inflight = &device->inflight,
+        .index = queue->index,
+        .forget_slot_zero = device->faults & VBLK_FAULT_INFLIGHT_SLOT_ZERO,
     };
     struct vblk_virtqueue *vq;
     int error;

@@ -75,6 +75,8 @@ static void forget_driver_co(struct vblk_device *device)
         atomic_store_explicit(&queue->enabled, false, memory_order_relaxed);
     }
     vblk_dataplane_settle(device);
+    /* Another driver's rings begin elsewhere than it says, so the front end has to give it, or a new one, again. */
+    vhost_user_inflight_unmap(&device->inflight);
     vblk_config_set_features(device, 0);
 }
 
@@ -300,6 +302,19 @@ static int get_ring_base_co(void *opaque, uint16_t index, uint32_t *base_out)
     return 0;
 }
 
+/* A ring that exists notes its requests in the region that it found. */
+static int set_inflight(void *opaque, const struct vhost_user_inflight *inflight)
+{
+    struct vblk_device *device = opaque;
+
+    for (unsigned i = 0; i < device->queue_count; i++)
+        if (device->queues[i].vq)
+            return -EBUSY;
+    vhost_user_inflight_unmap(&device->inflight);
+    device->inflight = *inflight;
+    return 0;
+}
+
 static int get_config(void *opaque, uint32_t offset, uint32_t size, uint8_t *bytes_out)
 {
     return vblk_config_read(opaque, offset, size, bytes_out);
@@ -326,6 +341,7 @@ const struct vhost_user_ops vblk_ring_ops = {
     .set_ring_error = set_ring_error,
     .set_ring_enable_co = set_ring_enable_co,
     .get_ring_base_co = get_ring_base_co,
+    .set_inflight = set_inflight,
     .reset_co = reset_co,
     .reset_device_co = reset_device_co,
     .get_config = get_config,

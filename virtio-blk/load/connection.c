@@ -239,12 +239,25 @@ static int recv_answer(struct front_end *fe, uint32_t request, struct fe_message
 int fe_get(struct front_end *fe, uint32_t request, const void *payload, uint32_t size_bytes, void *answer_out,
            uint32_t answer_bytes)
 {
+    return fe_get_fd(fe, request, payload, size_bytes, answer_out, answer_bytes, NULL);
+}
+
+int fe_get_fd(struct front_end *fe, uint32_t request, const void *payload, uint32_t size_bytes, void *answer_out,
+              uint32_t answer_bytes, int *fd_out)
+{
     struct fe_message answer;
     int rc = fe_send(fe, request, 0, payload, size_bytes, NULL, 0);
     if (rc == 0)
         rc = recv_answer(fe, request, &answer);
     if (rc < 0)
         return rc;
+    if (fd_out && answer.fd_count != 1) {
+        close_fds(&answer);
+        return fe_fail(fe, -EPROTO, "the answer to %s has %u descriptors instead of 1 (a fault of the server)",
+                       fe_request_name(request), answer.fd_count);
+    }
+    if (fd_out && answer.header.size == answer_bytes)
+        *fd_out = answer.fds[--answer.fd_count];
     close_fds(&answer);
     if (answer.header.size != answer_bytes)
         return fe_fail(fe, -EPROTO,

@@ -17,10 +17,13 @@
 #define TICK_MS 200
 /* With restarts to do, look often enough that a short run gets them all. */
 #define TICK_RESTART_MS 10
+/* How often a server that has gone is looked for. */
+#define TICK_RECONNECT_MS 10
 
 enum command {
     COMMAND_RUN,
     COMMAND_PAUSE,   /* park; before that complete what is in flight, unless told otherwise */
+    COMMAND_SUSPEND, /* park at once, with requests in flight: the server has gone */
     COMMAND_STOP,    /* issue nothing more, complete what is in flight, end */
     COMMAND_ABANDON, /* take what is completed now, end */
 };
@@ -50,6 +53,8 @@ struct load_engine {
 
     int notice_fd; /* eventfd: a worker parked or ended, or a signal came */
     unsigned restart_count;
+    unsigned reconnect_count;
+    uint64_t came_back_ns; /* the last of these; silence before it was the old server's */
     uint64_t elapsed_ns;
     char error[512];
 };
@@ -86,13 +91,19 @@ static enum command command_of(struct load_engine *engine)
     return __atomic_load_n(&engine->command, __ATOMIC_ACQUIRE);
 }
 
+static bool is_pause(enum command command)
+{
+    return command == COMMAND_PAUSE || command == COMMAND_SUSPEND;
+}
+
 /* Wait at a pause; the main thread restarts the rings meanwhile. */
 static void park(struct load_engine *engine)
 {
     pthread_mutex_lock(&engine->lock);
     engine->parked_count++;
+    pthread_cond_broadcast(&engine->changed);
     (void)eventfd_write(engine->notice_fd, 1);
-    while (command_of(engine) == COMMAND_PAUSE)
+    while (is_pause(command_of(engine)))
         pthread_cond_wait(&engine->changed, &engine->lock);
     engine->parked_count--;
     pthread_mutex_unlock(&engine->lock);
@@ -180,7 +191,8 @@ static void work(struct load_worker *worker)
 
     while (!worker->failed) {
         enum command command = command_of(engine);
-        if (command == COMMAND_PAUSE && (queue->in_flight == 0 || !engine->options->drain)) {
+        if (command == COMMAND_SUSPEND ||
+            (command == COMMAND_PAUSE && (queue->in_flight == 0 || !engine->options->drain))) {
             park(engine);
             continue;
         }
@@ -228,6 +240,7 @@ static void *worker_main(void *argument)
     pthread_mutex_lock(&engine->lock);
     engine->ended_count++;
     engine->failed_count += worker->failed;
+    pthread_cond_broadcast(&engine->changed);
     pthread_mutex_unlock(&engine->lock);
     (void)eventfd_write(engine->notice_fd, 1);
     return NULL;
@@ -306,6 +319,11 @@ unsigned load_engine_restart_count(const struct load_engine *engine)
     return engine->restart_count;
 }
 
+unsigned load_engine_reconnect_count(const struct load_engine *engine)
+{
+    return engine->reconnect_count;
+}
+
 static void fail(struct load_engine *engine, const char *format, ...) G_GNUC_PRINTF(2, 3);
 static void fail(struct load_engine *engine, const char *format, ...)
 {
@@ -351,13 +369,14 @@ static uint64_t completed_total(struct load_engine *engine)
 /* A queue that has requests in flight and completes none for the timeout. */
 static bool check_silence(struct load_engine *engine, struct watch *watch, uint64_t now)
 {
+    now = MAX(now, engine->came_back_ns);
     for (unsigned i = 0; i < engine->worker_count; i++) {
         uint64_t count = __atomic_load_n(&engine->published[i].completed_count, __ATOMIC_RELAXED);
         uint32_t in_flight = __atomic_load_n(&engine->published[i].in_flight, __ATOMIC_RELAXED);
         if (count != watch->counts_then[i] || in_flight == 0) {
             watch->counts_then[i] = count;
             watch->progress_of[i] = now;
-        } else if (now - watch->progress_of[i] > engine->options->timeout_ns) {
+        } else if (now - MAX(watch->progress_of[i], engine->came_back_ns) > engine->options->timeout_ns) {
             fail(engine,
                  "%s: queue %u: %u requests in flight and none completed for %.3g s (the server is stuck or "
                  "missed a notification: look at its log, threads and trace)",
@@ -366,6 +385,39 @@ static bool check_silence(struct load_engine *engine, struct watch *watch, uint6
         }
     }
     return true;
+}
+
+/* Wait for the server, or its successor, and start the rings with what is in flight. No worker is at its queue. */
+static bool come_back(struct load_engine *engine)
+{
+    const uint64_t deadline_ns = now_ns() + engine->options->reconnect_ns;
+    int rc;
+    while ((rc = fe_reconnect(engine->fe)) < 0 || (rc = fe_start(engine->fe)) < 0) {
+        struct pollfd notice = { .fd = engine->notice_fd, .events = POLLIN };
+        if (rc == -ENOTSUP || rc == -EPROTO || signal_seen || now_ns() >= deadline_ns) {
+            fail(engine, "%s", fe_error(engine->fe));
+            return false;
+        }
+        (void)poll(&notice, 1, TICK_RECONNECT_MS);
+    }
+    engine->reconnect_count++;
+    engine->came_back_ns = now_ns();
+    return true;
+}
+
+/* Workers of this run that are neither ended nor parked are waited for; they do not wait for the server. */
+static bool suspend_and_come_back(struct load_engine *engine)
+{
+    const enum command before = command_of(engine);
+    order(engine, COMMAND_SUSPEND);
+    pthread_mutex_lock(&engine->lock);
+    while (engine->ended_count + engine->parked_count < engine->worker_count)
+        pthread_cond_wait(&engine->changed, &engine->lock);
+    bool good = engine->failed_count == 0;
+    pthread_mutex_unlock(&engine->lock);
+    good = good && come_back(engine);
+    order(engine, before);
+    return good;
 }
 
 /* Look at the connection; with @wait_ms, sleep until something happens. False: the run cannot go on. */
@@ -382,6 +434,8 @@ static bool watch_server(struct load_engine *engine, int wait_ms)
     if (fds[1].revents)
         (void)eventfd_read(engine->notice_fd, &ignored);
     if (fds[0].revents && fe_gone(engine->fe)) {
+        if (engine->options->reconnect_ns)
+            return suspend_and_come_back(engine);
         fail(engine,
              "%s: the server closed the connection during the run (was it killed? its log says why; "
              "acknowledged requests are counted)",
@@ -550,9 +604,12 @@ enum load_outcome load_engine_run(struct load_engine *engine, const struct load_
 
 enum load_outcome load_engine_finish(struct load_engine *engine)
 {
-    if (fe_stop(engine->fe) < 0) {
-        fail(engine, "%s", fe_error(engine->fe));
-        return LOAD_FAILED;
+    for (int rc; (rc = fe_stop(engine->fe)) < 0;) {
+        const bool is_gone = rc == -ECONNRESET && engine->options->reconnect_ns;
+        if (!is_gone)
+            fail(engine, "%s", fe_error(engine->fe));
+        if (!is_gone || !come_back(engine))
+            return LOAD_FAILED;
     }
     uint64_t end_ns = now_ns() + engine->options->hold_ns;
     for (uint64_t now = now_ns(); now < end_ns && !signal_seen; now = now_ns())

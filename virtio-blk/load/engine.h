@@ -71,5 +71,7 @@ const char *load_engine_error(const struct load_engine *engine);
 /** From the first request to the last completion of the last run. */
 uint64_t load_engine_elapsed_ns(const struct load_engine *engine);
 unsigned load_engine_restart_count(const struct load_engine *engine);
+/** How often the server went away and came back. */
+unsigned load_engine_reconnect_count(const struct load_engine *engine);
 
 #endif

@@ -30,6 +30,7 @@ struct front_end *fe_create(const struct fe_options *options)
     fe->memory_fd = -1;
     fe->err_fd = -1;
     fe->backend_channel = -1;
+    fe->inflight_fd = -1;
     fe->memory = MAP_FAILED;
     fe->retired_fds = g_array_new(FALSE, FALSE, sizeof(int));
     return fe;
@@ -44,21 +45,33 @@ static void retire_fds(struct front_end *fe, struct fe_queue *queue)
     queue->kick_fd = queue->call_fd = -1;
 }
 
-void fe_destroy(struct front_end *fe)
+/* The connection and all that was made for the server at its other end. */
+static void forget_server(struct front_end *fe)
 {
-    if (!fe)
-        return;
     if (fe->socket >= 0)
         close(fe->socket);
     if (fe->backend_channel >= 0)
         close(fe->backend_channel);
+    fe->socket = fe->backend_channel = -1;
     for (unsigned i = 0; fe->queues && i < fe->options.queue_count; i++) {
         retire_fds(fe, &fe->queues[i]);
-        fe_queue_deinit(&fe->queues[i]);
+        fe->queue_started[i] = false;
     }
     for (unsigned i = 0; i < fe->retired_fds->len; i++)
         close(g_array_index(fe->retired_fds, int, i));
+    g_array_set_size(fe->retired_fds, 0);
+}
+
+void fe_destroy(struct front_end *fe)
+{
+    if (!fe)
+        return;
+    forget_server(fe);
+    for (unsigned i = 0; fe->queues && i < fe->options.queue_count; i++)
+        fe_queue_deinit(&fe->queues[i]);
     g_array_free(fe->retired_fds, TRUE);
+    if (fe->inflight_fd >= 0)
+        close(fe->inflight_fd);
     if (fe->err_fd >= 0)
         close(fe->err_fd);
     if (fe->memory != MAP_FAILED)
@@ -249,6 +262,23 @@ static int announce_memory(struct front_end *fe)
     return rc;
 }
 
+static int send_inflight(struct front_end *fe)
+{
+    return fe_set(fe, WIRE_SET_INFLIGHT_FD, &fe->inflight, sizeof(fe->inflight), &fe->inflight_fd, 1);
+}
+
+/* A region for the server's notes, which outlives it here. */
+static int ask_inflight(struct front_end *fe)
+{
+    const struct wire_inflight asked = { .queue_count = fe->options.queue_count,
+                                         .queue_size = fe->options.layout.size };
+    if (!fe_has(fe->info.protocol_features, WIRE_P_INFLIGHT_SHMFD))
+        return 0;
+    int rc = fe_get_fd(fe, WIRE_GET_INFLIGHT_FD, &asked, sizeof(asked), &fe->inflight, sizeof(fe->inflight),
+                       &fe->inflight_fd);
+    return rc < 0 ? rc : send_inflight(fe);
+}
+
 int fe_map(struct front_end *fe)
 {
     const struct fe_queue_layout *layout = &fe->options.layout;
@@ -274,7 +304,25 @@ int fe_map(struct front_end *fe)
     if (fe->err_fd < 0)
         return fe_fail(fe, -errno, "cannot make an eventfd: %s (raise the limit of open files)",
                        g_strerror(errno));
-    return announce_memory(fe);
+    int rc = announce_memory(fe);
+    return rc < 0 ? rc : ask_inflight(fe);
+}
+
+int fe_reconnect(struct front_end *fe)
+{
+    const uint64_t features = fe->info.features;
+    if (fe->inflight_fd < 0)
+        return fe_fail(fe, -ENOTSUP,
+                       "the server went away, and it keeps no record of requests in flight: they may be lost");
+    forget_server(fe);
+    int rc = fe_connect(fe);
+    if (rc == 0)
+        rc = fe_negotiate(fe);
+    if (rc == 0 && (fe->info.features != features || !fe_has(fe->info.protocol_features, WIRE_P_INFLIGHT_SHMFD)))
+        rc = fe_fail(fe, -EPROTO, "the server that came back offers something else (start it with the same options)");
+    if (rc == 0)
+        rc = announce_memory(fe);
+    return rc < 0 ? rc : send_inflight(fe);
 }
 
 int fe_queue_start(struct front_end *fe, unsigned index)

@@ -97,6 +97,17 @@ int fe_map(struct front_end *fe);
  */
 int fe_start(struct front_end *fe);
 
+/**
+ * The server has gone, with requests in flight: connect to it, or to its successor, and give it the same memory and the
+ * in-flight region, as a virtual machine monitor does. fe_start() follows. No queue is touched: what was in flight
+ * still is, and the new server completes it. Eventfds of the old one are closed.
+ *
+ * Errors: -ENOTSUP  the server keeps no in-flight region, so requests may be lost.
+ *         -EPROTO   the new server offers something else than the old one.
+ *         After an error it can be called again.
+ */
+int fe_reconnect(struct front_end *fe);
+
 /** connect, negotiate, map and start. */
 int fe_open(struct front_end *fe);
 
@@ -155,6 +166,10 @@ int fe_set(struct front_end *fe, uint32_t request, const void *payload, uint32_t
 /** Send a message and receive an answer of exactly @answer_bytes. */
 int fe_get(struct front_end *fe, uint32_t request, const void *payload, uint32_t size_bytes, void *answer_out,
            uint32_t answer_bytes);
+
+/** The same for an answer that brings a descriptor, which is the caller's. */
+int fe_get_fd(struct front_end *fe, uint32_t request, const void *payload, uint32_t size_bytes, void *answer_out,
+              uint32_t answer_bytes, int *fd_out);
 
 /** "GET_FEATURES" for 1; "message 99" for what is unknown. */
 const char *fe_request_name(uint32_t request);

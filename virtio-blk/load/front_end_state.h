@@ -21,6 +21,8 @@ struct front_end {
     struct fe_queue *queues; /* [options.queue_count] once mapped */
     bool *queue_started;
     int err_fd;
+    int inflight_fd; /* -1: none */
+    struct wire_inflight inflight;
     GArray *retired_fds; /* int; eventfds of earlier starts, see fe_start() */
 
     char error[512];

@@ -12,7 +12,7 @@ struct raw_options {
     char *socket_path, *rw, *bs, *size, *offset, *segment_size, *cpu, *ack_log;
     int iodepth, queues, queue_size, rwmixread, restarts, passes;
     gint64 number_ios, seed, generation;
-    double runtime, hold, timeout;
+    double runtime, hold, timeout, reconnect;
     gboolean poll, json, no_indirect, no_event_idx, no_reply_ack, no_protocol_features, no_drain, packed;
     gboolean write_only, read_only, version;
 };
@@ -75,6 +75,8 @@ static GOptionContext *make_context(enum load_command command, struct raw_option
         { "restarts", 0, 0, G_OPTION_ARG_INT, &raw->restarts,
           "Stop and start all rings so often during the run, or each phase of verify (default 0)", "N" },
         { "no-drain", 0, 0, G_OPTION_ARG_NONE, &raw->no_drain, "Restart with requests in flight", NULL },
+        { "reconnect", 0, 0, G_OPTION_ARG_DOUBLE, &raw->reconnect,
+          "Wait so long for a server that has gone, and go on with what was in flight (default 0)", "SECONDS" },
         { "hold", 0, 0, G_OPTION_ARG_DOUBLE, &raw->hold,
           "Stay connected with stopped rings for so long at the end (default 0)", "SECONDS" },
         { NULL },
@@ -278,6 +280,7 @@ static char *check(struct load_options *options, const struct raw_options *raw)
         (problem = check_range("restarts", raw->restarts, 0, 1000000)) ||
         (problem = check_range("passes", raw->passes, 1, 1000000)) ||
         (problem = check_range("generation", raw->generation, 0, UINT32_MAX - 1000000ll)) ||
+        (problem = check_seconds("reconnect", raw->reconnect, 0, &options->reconnect_ns)) ||
         (problem = check_seconds("hold", raw->hold, 0, &options->hold_ns)) ||
         (problem = check_seconds("timeout", raw->timeout, 0.001, &options->timeout_ns)))
         return problem;
@@ -288,6 +291,8 @@ static char *check(struct load_options *options, const struct raw_options *raw)
                                raw->queue_size);
     if (raw->cpu && !options_parse_cpus(raw->cpu, options->cpus))
         return g_strdup_printf("--cpu=%s: not a list of CPUs (use something like 0,2-3)", raw->cpu);
+    if (raw->restarts && options->reconnect_ns)
+        return g_strdup("--restarts and --reconnect exclude each other (use one of them)");
     if (raw->write_only && raw->read_only)
         return g_strdup("--write-only and --read-only exclude each other (use one of them, or neither)");
     if (raw->read_only && raw->passes != 1)
@@ -401,6 +406,8 @@ struct fe_options options_front_end(const struct load_options *options)
     };
     fe.reply_ack = options->reply_ack;
     fe.protocol_features = options->protocol_features;
+    if (options->reconnect_ns) /* it costs the server a little, and is of no use otherwise */
+        fe.protocol_wanted |= 1ull << WIRE_P_INFLIGHT_SHMFD;
     fe.timeout_ms = MIN(options->timeout_ns / 1000000, G_MAXINT);
     return fe;
 }

@@ -38,7 +38,8 @@ struct load_options {
     uint64_t runtime_ns; /* 0: no limit */
     uint64_t number_ios; /* 0: no limit */
     unsigned restarts;
-    bool drain; /* before each restart */
+    bool drain;            /* before each restart */
+    uint64_t reconnect_ns; /* how long a server that has gone is waited for; 0: not at all */
     uint64_t hold_ns;
     uint64_t timeout_ns; /* without any completion */
 

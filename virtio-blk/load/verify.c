@@ -323,12 +323,13 @@ static void report_json(const struct verify *verify, enum load_outcome outcome)
                                         "generation_max", (json_int_t)m->generation_max, "found", m->found));
     }
     json_t *document = json_pack(
-        "{sI sI sI sI sI sI sI si sb so}", "block_count", (json_int_t)verify->extent.block_count,
+        "{sI sI sI sI sI sI sI si si sb so}", "block_count", (json_int_t)verify->extent.block_count,
         "block_bytes", (json_int_t)verify->extent.block_bytes, "generation", (json_int_t)verify->generation,
         "acknowledged_count", (json_int_t)verify->acknowledged_count, "checked_count",
         (json_int_t)verify->checked_count, "mismatch_count", (json_int_t)verify->mismatch_count,
         "error_count", (json_int_t)verify->failed_count, "restart_count",
-        (int)load_engine_restart_count(verify->engine), "complete", (int)(outcome == LOAD_DONE), "mismatches",
+        (int)load_engine_restart_count(verify->engine), "reconnect_count",
+        (int)load_engine_reconnect_count(verify->engine), "complete", (int)(outcome == LOAD_DONE), "mismatches",
         mismatches);
     json_dumpf(document, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
     putchar('\n');
@@ -340,10 +341,11 @@ static void report_text(const struct verify *verify)
     const struct load_options *options = verify->options;
     printf("%s: %" PRIu64 " blocks of %u bytes, seed %" PRIu64 ", generation %" PRIu64 ": %" PRIu64
            " writes acknowledged, %" PRIu64 " blocks checked, %" PRIu64 " sectors differ, %" PRIu64
-           " requests failed, %u restarts\n",
+           " requests failed, %u restarts, %u reconnects\n",
            options->socket_path, verify->extent.block_count, verify->extent.block_bytes, options->seed,
            verify->generation, verify->acknowledged_count, verify->checked_count, verify->mismatch_count,
-           verify->failed_count, load_engine_restart_count(verify->engine));
+           verify->failed_count, load_engine_restart_count(verify->engine),
+           load_engine_reconnect_count(verify->engine));
     for (uint64_t i = 0; i < MIN(verify->mismatch_count, MISMATCHES_SHOWN); i++) {
         const struct mismatch *m = &verify->mismatches[i];
         printf("  sector %" PRIu64 ": expected block %" PRIu64 " seed %" PRIu64 " generation %" PRIu64,

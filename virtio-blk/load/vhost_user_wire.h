@@ -113,6 +113,14 @@ struct wire_memory_slot {
     struct wire_memory_region region;
 };
 
+/* GET_INFLIGHT_FD, SET_INFLIGHT_FD. The specification ends it after queue_size. */
+struct wire_inflight {
+    uint64_t mmap_size;
+    uint64_t mmap_offset;
+    uint16_t queue_count;
+    uint16_t queue_size;
+} __attribute__((packed));
+
 struct wire_config_header {
     uint32_t offset;
     uint32_t size;

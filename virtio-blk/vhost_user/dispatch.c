@@ -13,7 +13,7 @@
      UINT64_C(1) << VHOST_USER_PROTOCOL_F_CONFIGURE_MEM_SLOTS |                                             \
      UINT64_C(1) << VHOST_USER_PROTOCOL_F_LOG_SHMFD |                                                       \
      UINT64_C(1) << VHOST_USER_PROTOCOL_F_BACKEND_REQ | UINT64_C(1) << VHOST_USER_PROTOCOL_F_RESET_DEVICE |  \
-     UINT64_C(1) << VHOST_USER_PROTOCOL_F_STATUS)
+     UINT64_C(1) << VHOST_USER_PROTOCOL_F_STATUS | UINT64_C(1) << VHOST_USER_PROTOCOL_F_INFLIGHT_SHMFD)
 
 enum answer {
     ANSWER_ACK,     /* only if REPLY_ACK asks for it */
@@ -261,6 +261,7 @@ static int set_backend_req_fd(struct exchange *exchange)
 #define SLOT sizeof(struct vhost_user_memory_slot), sizeof(struct vhost_user_memory_slot)
 #define LOG sizeof(struct vhost_user_log), sizeof(struct vhost_user_log)
 #define CONFIG VHOST_USER_CONFIG_HEADER_BYTES, sizeof(struct vhost_user_config)
+#define INFLIGHT VHOST_USER_INFLIGHT_DESCRIPTION_BYTES, sizeof(struct vhost_user_inflight_description)
 #define ANYTIME NEEDS_NOTHING, 0
 #define RING_STATES NEEDS_VIRTIO_BIT, VHOST_USER_F_PROTOCOL_FEATURES
 #define PROTOCOL(feature) NEEDS_PROTOCOL_BIT, VHOST_USER_PROTOCOL_F_##feature
@@ -296,6 +297,8 @@ static const struct rule rules[] = {
     { ROW(REM_MEM_REG),           SLOT,    FDS_ONE_AT_MOST,        MEM_SLOTS,        ANSWER_ACK,      vhost_user_rem_mem_reg_co },
     { ROW(SET_STATUS),            U64,     FDS_NONE,               PROTOCOL(STATUS), ANSWER_ACK,      vhost_user_set_status_co },
     { ROW(GET_STATUS),            0, 0,    FDS_NONE,               PROTOCOL(STATUS), ANSWER_ALWAYS,   vhost_user_get_status },
+    { ROW(GET_INFLIGHT_FD),       INFLIGHT, FDS_NONE,              PROTOCOL(INFLIGHT_SHMFD), ANSWER_ALWAYS, vhost_user_get_inflight_fd },
+    { ROW(SET_INFLIGHT_FD),       INFLIGHT, FDS_ONE,               PROTOCOL(INFLIGHT_SHMFD), ANSWER_ACK, vhost_user_set_inflight_fd },
 };
 /* clang-format on */
 

@@ -18,9 +18,12 @@ struct vhost_user_reply {
         uint64_t u64;
         struct vhost_user_vring_state state;
         struct vhost_user_config config;
+        struct vhost_user_inflight_description inflight;
     } payload;
     size_t size_bytes; /**< 0: no reply, unless is_empty */
     bool is_empty;     /**< a reply without payload, which says that a question cannot be answered */
+    bool has_fd;       /**< fd goes with it; the caller closes it then */
+    int fd;
 };
 
 /**

@@ -54,5 +54,8 @@ int vhost_user_set_log_fd_co(struct exchange *exchange);
 int vhost_user_reset_device_co(struct exchange *exchange);
 int vhost_user_set_status_co(struct exchange *exchange);
 int vhost_user_get_status(struct exchange *exchange);
+/* inflight_messages.c */
+int vhost_user_get_inflight_fd(struct exchange *exchange);
+int vhost_user_set_inflight_fd(struct exchange *exchange);
 
 #endif

@@ -117,6 +117,7 @@ void vhost_user_sender_init(struct vhost_user_sender *sender, int fd, const stru
 {
     assert(size_bytes <= sizeof sender->reply.payload);
     sender->fd = fd;
+    sender->attached_fd = -1;
     sender->sent_bytes = 0;
     sender->size_bytes = sizeof sender->reply.header + size_bytes;
     sender->reply.header = (struct vhost_user_header){ .request = request->request,
@@ -125,11 +126,32 @@ void vhost_user_sender_init(struct vhost_user_sender *sender, int fd, const stru
     memcpy(sender->reply.payload, payload, size_bytes);
 }
 
+static ssize_t send_with_fd(const struct vhost_user_sender *sender)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = { 0 };
+    struct iovec iov = { (void *)(uintptr_t)&sender->reply, sender->size_bytes };
+    struct msghdr to = { .msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.bytes,
+                         .msg_controllen = sizeof control.bytes };
+    struct cmsghdr *header = CMSG_FIRSTHDR(&to);
+    *header = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)),
+                                .cmsg_level = SOL_SOCKET,
+                                .cmsg_type = SCM_RIGHTS };
+    memcpy(CMSG_DATA(header), &sender->attached_fd, sizeof(int));
+    return sendmsg(sender->fd, &to, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 int vhost_user_send(struct vhost_user_sender *sender)
 {
     while (sender->sent_bytes < sender->size_bytes) {
-        ssize_t sent = send(sender->fd, (uint8_t *)&sender->reply + sender->sent_bytes,
-                            sender->size_bytes - sender->sent_bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t sent = sender->attached_fd >= 0 && !sender->sent_bytes
+                           ? send_with_fd(sender)
+                           : send(sender->fd, (uint8_t *)&sender->reply + sender->sent_bytes,
+                                  sender->size_bytes - sender->sent_bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent < 0 && errno != EINTR)
             return errno == EWOULDBLOCK ? -EAGAIN : -errno;
         if (sent > 0)

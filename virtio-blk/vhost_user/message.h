@@ -39,6 +39,7 @@ struct vhost_user_message {
         struct vhost_user_memory_table memory;
         struct vhost_user_memory_slot slot;
         struct vhost_user_config config;
+        struct vhost_user_inflight_description inflight;
         uint8_t bytes[VHOST_USER_PAYLOAD_BYTES_MAX];
     } payload;
     int fds[VHOST_USER_FDS_MAX]; /**< -1: taken */
@@ -79,6 +80,7 @@ int vhost_user_message_take_fd(struct vhost_user_message *message, unsigned inde
 /** An answer that is being sent. */
 struct vhost_user_sender {
     int fd;
+    int attached_fd; /* goes with the first byte; -1: none */
     size_t sent_bytes, size_bytes;
     struct {
         struct vhost_user_header header;
@@ -86,7 +88,8 @@ struct vhost_user_sender {
     } reply;
 };
 
-/** The reply to @request: @size_bytes of @payload, copied. */
+/** The reply to @request: @size_bytes of @payload, copied. A descriptor may then be put into attached_fd; it stays the
+ *  caller's. */
 void vhost_user_sender_init(struct vhost_user_sender *sender, int fd, const struct vhost_user_header *request,
                             const void *payload, size_t size_bytes);
 

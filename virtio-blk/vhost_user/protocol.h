@@ -24,6 +24,7 @@ enum vhost_user_protocol_feature {
     VHOST_USER_PROTOCOL_F_RESET_DEVICE = 13,
     VHOST_USER_PROTOCOL_F_CONFIGURE_MEM_SLOTS = 15,
     VHOST_USER_PROTOCOL_F_STATUS = 16,
+    VHOST_USER_PROTOCOL_F_INFLIGHT_SHMFD = 12,
 };
 
 enum vhost_user_request {
@@ -54,6 +55,8 @@ enum vhost_user_request {
     VHOST_USER_REM_MEM_REG = 38,
     VHOST_USER_SET_STATUS = 39,
     VHOST_USER_GET_STATUS = 40,
+    VHOST_USER_GET_INFLIGHT_FD = 31,
+    VHOST_USER_SET_INFLIGHT_FD = 32,
 };
 
 /** What the back end asks, on the channel of SET_BACKEND_REQ_FD. */
@@ -114,5 +117,13 @@ struct vhost_user_config {
 
 /** Before the bytes. */
 #define VHOST_USER_CONFIG_HEADER_BYTES 12
+
+struct vhost_user_inflight_description {
+    uint64_t size_bytes, offset_bytes; /* of the region in its file; 0 where it is asked for */
+    uint16_t queue_count, queue_size;
+    uint32_t padding; /* which the specification does not have, and some front ends send */
+};
+
+#define VHOST_USER_INFLIGHT_DESCRIPTION_BYTES 20
 
 #endif

@@ -84,6 +84,8 @@ static int reply_co(struct vhost_user_session *session, const struct vhost_user_
 {
     vhost_user_sender_init(&session->sender, session->fd, &session->receiver.message.header, &reply->payload,
                            reply->size_bytes);
+    if (reply->has_fd)
+        session->sender.attached_fd = reply->fd;
     for (;;) {
         int sent = vhost_user_send(&session->sender);
         if (sent != -EAGAIN)
@@ -199,6 +201,8 @@ static int converse_co(struct vhost_user_session *session)
             int unsent = reply_co(session, &reply);
             error = error ? error : unsent;
         }
+        if (reply.has_fd)
+            close(reply.fd);
         vhost_user_receiver_next(&session->receiver);
         adopt_channel(session);
         if (error)

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "vhost_user/dirty_log.h"
+#include "vhost_user/inflight.h"
 #include "vhost_user/memory_map.h"
 
 struct vhost_user_session;
@@ -57,6 +58,8 @@ struct vhost_user_ops {
     int (*set_ring_enable_co)(void *opaque, uint16_t index, bool enable);
     /** Stop this ring alone (detach, drain, release); base_out: the next available index. */
     int (*get_ring_base_co)(void *opaque, uint16_t index, uint32_t *base_out);
+    /** The front end keeps this for us. On success it belongs to the device, on error to the session. */
+    int (*set_inflight)(void *opaque, const struct vhost_user_inflight *inflight);
     int (*reset_co)(void *opaque); /**< RESET_OWNER: stop all rings, features off, memory forgotten */
     int (*reset_device_co)(void *opaque); /**< RESET_DEVICE, status 0: stop all rings, features off; memory stays */
     int (*get_config)(void *opaque, uint32_t offset, uint32_t size, uint8_t *bytes_out);

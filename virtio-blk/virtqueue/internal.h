@@ -4,6 +4,7 @@
  *     virtqueue.c   the interface: which format, what is out, what was given back
  *     split.c       where a split ring keeps heads, indices and events
  *     packed.c      the same of a packed ring
+ *     tracking.c    what is noted in the in-flight region, and taken from there first
  *     chain.c       memory for elements, and the rules that a chain of descriptors must keep
  */
 #ifndef VBLK_VIRTQUEUE_INTERNAL_H
@@ -15,6 +16,8 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "vhost_user/inflight_packed.h"
+#include "vhost_user/inflight_split.h"
 #include "virtqueue/virtqueue.h"
 
 #define VBLK_IOV_INLINE 8
@@ -25,6 +28,7 @@ struct holder {
     struct iovec *iov;
     unsigned iov_max;
     uint16_t entry_count; /* of a packed ring, which the chain takes */
+    uint16_t slot;        /* in its part of the in-flight region */
     struct holder *next_free;
     struct iovec iov_inline[VBLK_IOV_INLINE];
 };
@@ -51,6 +55,20 @@ struct packed_ring {
     uint16_t unseen_flags; /* what they are to become */
 };
 
+/* The queue's part of the in-flight region. */
+struct tracking {
+    struct vhost_user_memory_map *map; /* NULL: the front end keeps none, and nothing else is valid */
+    struct vhost_user_inflight_split *split; /* NULL on a packed ring */
+    uint64_t counter;                        /* split */
+    struct vhost_user_inflight_packed_queue packed;
+    struct vhost_user_inflight_pending *pending; /* [pending_next, pending_count) is to be taken before the ring's */
+    unsigned pending_next, pending_count;
+    uint16_t *unseen; /* [unseen_count]: slots that were put and not published */
+    unsigned unseen_count;
+    bool resumed;        /* another process may have been at this ring */
+    const char *refused; /* why the region cannot be believed; NULL: it can */
+};
+
 struct vblk_virtqueue {
     /* constant */
     struct vhost_user_memory_map *map;
@@ -62,6 +80,7 @@ struct vblk_virtqueue {
     /* the queue's loop; atomic (relaxed) where the sampler looks on */
     struct vhost_user_dirty_log *log; /* NULL: writes to the ring need not be marked */
     uint64_t log_guest;               /* by which address those to the used area are */
+    struct tracking tracking;
     union {
         struct split_ring split;
         struct packed_ring packed;
@@ -83,6 +102,8 @@ struct chain {
     uint64_t out_bytes, in_bytes;
     uint16_t head;
     uint16_t popped_after; /* what `popped` becomes when the chain is taken */
+    bool recovered; /* from the in-flight region, and from where there: packed */
+    uint16_t slot;
     const char *reason; /* of -EPROTO */
 };
 
@@ -163,6 +184,17 @@ static inline uint16_t used_index(const struct vblk_virtqueue *vq)
     return atomic_load_explicit(&vq->used, memory_order_relaxed);
 }
 
+#define PACKED_INDEX 0x7fff
+#define PACKED_WRAP 0x8000
+
+/* A position of a packed ring, @count entries on. */
+static inline uint16_t packed_advance(const struct vblk_virtqueue *vq, uint16_t at, unsigned count)
+{
+    unsigned index = (at & PACKED_INDEX) + count;
+    return (uint16_t)(index < vq->size ? (at & PACKED_WRAP) | index
+                                       : ((at & PACKED_WRAP) ^ PACKED_WRAP) | (index - vq->size));
+}
+
 /* chain.c. Errors: -EPROTO with chain->reason, -ENOMEM. */
 struct holder *vblk_holder_take(struct vblk_virtqueue *vq);
 void vblk_holder_give(struct vblk_virtqueue *vq, struct holder *holder);
@@ -190,6 +222,8 @@ static inline int table_read(struct vblk_virtqueue *vq, struct chain *chain, con
  */
 int vblk_split_init(struct vblk_virtqueue *vq, const struct vblk_virtqueue_config *config);
 int vblk_split_take(struct vblk_virtqueue *vq, struct chain *chain);
+int vblk_split_retake(struct vblk_virtqueue *vq, struct chain *chain, uint16_t head); /* popped stays */
+void vblk_split_set_popped(struct vblk_virtqueue *vq, uint16_t popped);
 void vblk_split_put(struct vblk_virtqueue *vq, const struct vblk_element *element, uint32_t written_bytes);
 void vblk_split_publish(struct vblk_virtqueue *vq);
 unsigned vblk_split_waiting(const struct vblk_virtqueue *vq);
@@ -200,6 +234,8 @@ bool vblk_split_enable_notifications(struct vblk_virtqueue *vq);
 void vblk_split_disable_notifications(struct vblk_virtqueue *vq);
 
 int vblk_packed_init(struct vblk_virtqueue *vq, const struct vblk_virtqueue_config *config);
+void vblk_packed_set_positions(struct vblk_virtqueue *vq, uint16_t used, uint16_t popped);
+int vblk_packed_retake(struct vblk_virtqueue *vq, struct chain *chain, uint16_t slot); /* popped stays */
 int vblk_packed_take(struct vblk_virtqueue *vq, struct chain *chain);
 void vblk_packed_put(struct vblk_virtqueue *vq, const struct vblk_element *element, uint32_t written_bytes);
 void vblk_packed_publish(struct vblk_virtqueue *vq);
@@ -209,5 +245,19 @@ uint16_t vblk_packed_peek(const struct vblk_virtqueue *vq);
 bool vblk_packed_should_interrupt(struct vblk_virtqueue *vq);
 bool vblk_packed_enable_notifications(struct vblk_virtqueue *vq);
 void vblk_packed_disable_notifications(struct vblk_virtqueue *vq);
+
+/* tracking.c. All but the first two only while tracking.map is there. */
+int vblk_tracking_init(struct vblk_virtqueue *vq, const struct vblk_virtqueue_config *config); /* after the format's */
+void vblk_tracking_deinit(struct vblk_virtqueue *vq);
+int vblk_tracking_check(const struct vblk_virtqueue *vq, struct chain *chain); /* 0, or -EPROTO with a reason */
+int vblk_tracking_take(struct vblk_virtqueue *vq, struct chain *chain);        /* as a format's take() */
+void vblk_tracking_taken(struct vblk_virtqueue *vq, struct chain *chain); /* before anything is done for it */
+void vblk_tracking_put(struct vblk_virtqueue *vq, const struct vblk_element *element); /* before the format's */
+void vblk_tracking_published(struct vblk_virtqueue *vq);                               /* after the format's */
+
+static inline bool tracking_is_pending(const struct vblk_virtqueue *vq)
+{
+    return vq->tracking.pending_next < vq->tracking.pending_count;
+}
 
 #endif

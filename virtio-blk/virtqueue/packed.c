@@ -30,32 +30,24 @@
 /* How far vblk_packed_waiting() looks; a power of two. */
 #define PEEK_AHEAD_MAX 16
 
-#define POSITION 0x7fff
-#define WRAP 0x8000
 #define AVAIL (1 << VRING_PACKED_DESC_F_AVAIL)
 #define USED (1 << VRING_PACKED_DESC_F_USED)
 
-static inline uint16_t advance(const struct vblk_virtqueue *vq, uint16_t at, unsigned count)
-{
-    unsigned position = (at & POSITION) + count;
-    return (uint16_t)(position < vq->size ? (at & WRAP) | position : ((at & WRAP) ^ WRAP) | (position - vq->size));
-}
-
 static inline bool is_available(uint16_t flags, uint16_t at)
 {
-    return (flags & (AVAIL | USED)) == (at & WRAP ? AVAIL : USED);
+    return (flags & (AVAIL | USED)) == (at & PACKED_WRAP ? AVAIL : USED);
 }
 
 static uint16_t *flags_at(const struct vblk_virtqueue *vq, uint16_t at)
 {
-    return &vq->packed.desc[at & POSITION].flags;
+    return &vq->packed.desc[at & PACKED_INDEX].flags;
 }
 
 /* Entries from one position to another, in two turns of the ring. */
 static unsigned distance(const struct vblk_virtqueue *vq, uint16_t from, uint16_t to)
 {
-    unsigned turn = (from ^ to) & WRAP ? vq->size : 0;
-    return (turn + (to & POSITION) + 2u * vq->size - (from & POSITION)) % (2u * vq->size);
+    unsigned turn = (from ^ to) & PACKED_WRAP ? vq->size : 0;
+    return (turn + (to & PACKED_INDEX) + 2u * vq->size - (from & PACKED_INDEX)) % (2u * vq->size);
 }
 
 int vblk_packed_init(struct vblk_virtqueue *vq, const struct vblk_virtqueue_config *config)
@@ -73,7 +65,7 @@ int vblk_packed_init(struct vblk_virtqueue *vq, const struct vblk_virtqueue_conf
         (uintptr_t)driver % sizeof(struct vring_packed_desc_event) ||
         (uintptr_t)device % sizeof(struct vring_packed_desc_event))
         return -EINVAL;
-    if ((popped & POSITION) >= vq->size || (used & POSITION) >= vq->size || distance(vq, used, popped) > vq->size)
+    if ((popped & PACKED_INDEX) >= vq->size || (used & PACKED_INDEX) >= vq->size || distance(vq, used, popped) > vq->size)
         return -EINVAL;
     vq->packed = (struct packed_ring){ .desc = desc,
                                        .driver_event = driver,
@@ -120,7 +112,7 @@ static int walk(struct vblk_virtqueue *vq, struct chain *chain, uint16_t at, uin
                                              : "more descriptors are available than the ring has";
             return -EPROTO;
         }
-        struct descriptor descriptor = descriptor_read(&vq->packed.desc[at & POSITION]);
+        struct descriptor descriptor = descriptor_read(&vq->packed.desc[at & PACKED_INDEX]);
         uint16_t id = descriptor.flags;
         /* The flags of the head that were read first are the ones that count. */
         descriptor.flags = seen ? descriptor.next : head_flags;
@@ -128,7 +120,7 @@ static int walk(struct vblk_virtqueue *vq, struct chain *chain, uint16_t at, uin
             chain->reason = "a descriptor chain goes on in a descriptor that is not available";
             return -EPROTO;
         }
-        at = advance(vq, at, 1);
+        at = packed_advance(vq, at, 1);
         int error = descriptor.flags & VRING_DESC_F_INDIRECT ? walk_table(vq, chain, &descriptor)
                                                              : vblk_chain_add_buffer(vq, chain, &descriptor);
         if (error)
@@ -159,6 +151,51 @@ static uint16_t publish_event(struct vblk_virtqueue *vq)
     return le16toh(__atomic_load_n(flags_at(vq, popped), __ATOMIC_SEQ_CST));
 }
 
+void vblk_packed_set_positions(struct vblk_virtqueue *vq, uint16_t used, uint16_t popped)
+{
+    vq->used = used;
+    vq->popped = popped;
+    vq->packed.entries_out = distance(vq, used, popped);
+}
+
+static int check_id(const struct vblk_virtqueue *vq, struct chain *chain)
+{
+    if (chain->head >= vq->size) {
+        chain->reason = "a buffer id is out of range";
+        return -EPROTO;
+    }
+    if (vq->head_is_out[chain->head]) {
+        chain->reason = "a buffer id is made available while it is in use";
+        return -EPROTO;
+    }
+    return 1;
+}
+
+/* What the ring held when the chain was taken; its entries are counted as out already. */
+int vblk_packed_retake(struct vblk_virtqueue *vq, struct chain *chain, uint16_t slot)
+{
+    uint16_t count = vhost_user_inflight_packed_count(&vq->tracking.packed, slot);
+    chain->slot = slot;
+    chain->popped_after = popped_index(vq);
+    chain->holder = vblk_holder_take(vq);
+    if (!chain->holder)
+        return -ENOMEM;
+    for (uint16_t i = 0; i < count; i++) {
+        struct vring_packed_desc copy;
+        vhost_user_inflight_packed_read(&vq->tracking.packed, slot, i, &copy);
+        const struct descriptor descriptor = { .address = le64toh(copy.addr),
+                                               .size_bytes = le32toh(copy.len),
+                                               .flags = le16toh(copy.flags) };
+        int error = descriptor.flags & VRING_DESC_F_INDIRECT ? walk_table(vq, chain, &descriptor)
+                                                             : vblk_chain_add_buffer(vq, chain, &descriptor);
+        if (error)
+            return error;
+        chain->head = le16toh(copy.id);
+    }
+    chain->holder->entry_count = count;
+    return check_id(vq, chain);
+}
+
 int vblk_packed_take(struct vblk_virtqueue *vq, struct chain *chain)
 {
     uint16_t popped = popped_index(vq);
@@ -179,16 +216,10 @@ int vblk_packed_take(struct vblk_virtqueue *vq, struct chain *chain)
     int error = walk(vq, chain, popped, flags);
     if (error)
         return error;
-    if (chain->head >= vq->size) {
-        chain->reason = "a buffer id is out of range";
-        return -EPROTO;
-    }
-    if (vq->head_is_out[chain->head]) {
-        chain->reason = "a buffer id is made available while it is in use";
-        return -EPROTO;
-    }
-    vq->packed.entries_out += chain->holder->entry_count;
-    return 1;
+    int sound = check_id(vq, chain);
+    if (sound > 0)
+        vq->packed.entries_out += chain->holder->entry_count;
+    return sound;
 }
 
 bool vblk_packed_pending(const struct vblk_virtqueue *vq)
@@ -204,7 +235,7 @@ unsigned vblk_packed_waiting(const struct vblk_virtqueue *vq)
         uint16_t last;
         if (count > vq->size)
             continue;
-        last = advance(vq, popped_index(vq), count - 1);
+        last = packed_advance(vq, popped_index(vq), count - 1);
         if (is_available(ring_read16(flags_at(vq, last)), last))
             return count;
     }
@@ -222,11 +253,11 @@ uint16_t vblk_packed_peek(const struct vblk_virtqueue *vq)
 void vblk_packed_put(struct vblk_virtqueue *vq, const struct vblk_element *element, uint32_t written_bytes)
 {
     uint16_t used = used_index(vq), count = ((const struct holder *)element)->entry_count;
-    struct vring_packed_desc *desc = &vq->packed.desc[used & POSITION];
-    uint16_t flags = (used & WRAP ? AVAIL | USED : 0) | (written_bytes ? VRING_DESC_F_WRITE : 0);
+    struct vring_packed_desc *desc = &vq->packed.desc[used & PACKED_INDEX];
+    uint16_t flags = (used & PACKED_WRAP ? AVAIL | USED : 0) | (written_bytes ? VRING_DESC_F_WRITE : 0);
     ring_write16(vq, &desc->id, element->head, __ATOMIC_RELAXED);
     ring_write32(vq, &desc->len, written_bytes);
-    atomic_store_explicit(&vq->used, advance(vq, used, count), memory_order_relaxed);
+    atomic_store_explicit(&vq->used, packed_advance(vq, used, count), memory_order_relaxed);
     vq->packed.entries_out -= count;
     vq->packed.entries_put += count;
     /* After a whole turn without a decision an event is ahead or behind, nobody knows. */
@@ -276,8 +307,8 @@ bool vblk_packed_should_interrupt(struct vblk_virtqueue *vq)
         return true;
     /* Whether a descriptor at event was used since the last decision (2.8.22); before this turn is below 0. */
     uint16_t off_wrap = le16toh(__atomic_load_n(&vq->packed.driver_event->off_wrap, __ATOMIC_SEQ_CST));
-    uint16_t event = (off_wrap & POSITION) - ((off_wrap ^ used) & WRAP ? vq->size : 0);
-    return (uint16_t)((used & POSITION) - event - 1) < count;
+    uint16_t event = (off_wrap & PACKED_INDEX) - ((off_wrap ^ used) & PACKED_WRAP ? vq->size : 0);
+    return (uint16_t)((used & PACKED_INDEX) - event - 1) < count;
 }
 
 bool vblk_packed_enable_notifications(struct vblk_virtqueue *vq)

@@ -178,6 +178,19 @@ static void ask_ahead(struct vblk_virtqueue *vq, uint16_t popped)
     }
 }
 
+static int take_head(struct vblk_virtqueue *vq, struct chain *chain)
+{
+    if (vq->head_is_out[chain->head]) {
+        chain->reason = "a head is made available while it is in use";
+        return -EPROTO;
+    }
+    chain->holder = vblk_holder_take(vq);
+    if (!chain->holder)
+        return -ENOMEM;
+    int error = walk(vq, chain, chain->head);
+    return error ? error : 1;
+}
+
 int vblk_split_take(struct vblk_virtqueue *vq, struct chain *chain)
 {
     int count = available(vq);
@@ -193,15 +206,20 @@ int vblk_split_take(struct vblk_virtqueue *vq, struct chain *chain)
         chain->reason = "a head is out of range";
         return -EPROTO;
     }
-    if (vq->head_is_out[chain->head]) {
-        chain->reason = "a head is made available while it is in use";
-        return -EPROTO;
-    }
-    chain->holder = vblk_holder_take(vq);
-    if (!chain->holder)
-        return -ENOMEM;
-    int error = walk(vq, chain, chain->head);
-    return error ? error : 1;
+    return take_head(vq, chain);
+}
+
+int vblk_split_retake(struct vblk_virtqueue *vq, struct chain *chain, uint16_t head)
+{
+    chain->head = head;
+    chain->popped_after = popped_index(vq);
+    return take_head(vq, chain);
+}
+
+void vblk_split_set_popped(struct vblk_virtqueue *vq, uint16_t popped)
+{
+    atomic_store_explicit(&vq->popped, popped, memory_order_relaxed);
+    vq->split.avail_seen = vq->split.asked_heads = vq->split.asked_chains = popped;
 }
 
 uint16_t vblk_split_peek(const struct vblk_virtqueue *vq)

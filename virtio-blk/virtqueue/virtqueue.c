@@ -23,6 +23,8 @@ int vblk_virtqueue_create(const struct vblk_virtqueue_config *config, struct vho
     vq->indirect = config->features & 1ULL << VIRTIO_RING_F_INDIRECT_DESC;
     vq->map = map;
     int error = vq->is_packed ? vblk_packed_init(vq, config) : vblk_split_init(vq, config);
+    if (!error)
+        error = vblk_tracking_init(vq, config);
     if (error) {
         free(vq);
         return error;
@@ -56,6 +58,7 @@ void vblk_virtqueue_destroy(struct vblk_virtqueue *vq)
         return;
     assert(vq->in_flight == 0);
     vblk_holder_free_all(vq);
+    vblk_tracking_deinit(vq);
     vhost_user_memory_map_unref(vq->map);
     free(vq);
 }
@@ -72,7 +75,7 @@ static struct vblk_element *break_queue(struct vblk_virtqueue *vq, const char *r
 }
 
 /* A chain was taken: from here until it is given back (or discarded) its head, or buffer id, is out. */
-static struct vblk_element *taken(struct vblk_virtqueue *vq, const struct chain *chain)
+static struct vblk_element *taken(struct vblk_virtqueue *vq, struct chain *chain)
 {
     struct holder *holder = chain->holder;
     holder->element = (struct vblk_element){
@@ -83,7 +86,10 @@ static struct vblk_element *taken(struct vblk_virtqueue *vq, const struct chain 
         .in_bytes = (uint32_t)chain->in_bytes,
         .out = holder->iov,
         .in = holder->iov + chain->out_count,
+        .recovered = chain->recovered,
     };
+    if (vq->tracking.map)
+        vblk_tracking_taken(vq, chain);
     vq->head_is_out[chain->head] = true;
     vq->in_flight++;
     atomic_store_explicit(&vq->popped, chain->popped_after, memory_order_relaxed);
@@ -104,7 +110,11 @@ struct vblk_element *vblk_virtqueue_pop(struct vblk_virtqueue *vq, int *error_ou
     *error_out = 0;
     if (vq->broken)
         return break_queue(vq, "the queue was broken before", error_out, reason_out);
-    int result = vq->is_packed ? vblk_packed_take(vq, &chain) : vblk_split_take(vq, &chain);
+    int result = vq->tracking.map ? vblk_tracking_check(vq, &chain) : 0;
+    if (!result && tracking_is_pending(vq))
+        result = vblk_tracking_take(vq, &chain);
+    else if (!result)
+        result = vq->is_packed ? vblk_packed_take(vq, &chain) : vblk_split_take(vq, &chain);
     /* What was read from memory that is gone are zeros that look like a ring. */
     if (vhost_user_memory_map_broken(vq->map)) {
         result = -EPROTO;
@@ -120,22 +130,29 @@ struct vblk_element *vblk_virtqueue_pop(struct vblk_virtqueue *vq, int *error_ou
     return NULL;
 }
 
-void vblk_virtqueue_push_unseen(struct vblk_virtqueue *vq, struct vblk_element *element, uint32_t written_bytes)
-{
-    assert(vq->head_is_out[element->head] && written_bytes <= element->in_bytes);
-    if (vq->is_packed)
-        vblk_packed_put(vq, element, written_bytes);
-    else
-        vblk_split_put(vq, element, written_bytes);
-    given_back(vq, element);
-}
-
 void vblk_virtqueue_publish(struct vblk_virtqueue *vq)
 {
     if (vq->is_packed)
         vblk_packed_publish(vq);
     else
         vblk_split_publish(vq);
+    if (vq->tracking.map)
+        vblk_tracking_published(vq);
+}
+
+void vblk_virtqueue_push_unseen(struct vblk_virtqueue *vq, struct vblk_element *element, uint32_t written_bytes)
+{
+    assert(vq->head_is_out[element->head] && written_bytes <= element->in_bytes);
+    if (vq->tracking.map)
+        vblk_tracking_put(vq, element);
+    if (vq->is_packed)
+        vblk_packed_put(vq, element, written_bytes);
+    else
+        vblk_split_put(vq, element, written_bytes);
+    /* Used descriptors that follow one which nobody was shown yet would come to light after a kill, unwanted. */
+    if (vq->tracking.map && vq->is_packed)
+        vblk_virtqueue_publish(vq);
+    given_back(vq, element);
 }
 
 void vblk_virtqueue_push(struct vblk_virtqueue *vq, struct vblk_element *element, uint32_t written_bytes)
@@ -151,9 +168,16 @@ void vblk_virtqueue_discard(struct vblk_virtqueue *vq, struct vblk_element *elem
     given_back(vq, element);
 }
 
+bool vblk_virtqueue_resumed(const struct vblk_virtqueue *vq, unsigned *recovered_out)
+{
+    *recovered_out = vq->tracking.pending_count;
+    return vq->tracking.resumed;
+}
+
 bool vblk_virtqueue_pending(struct vblk_virtqueue *vq)
 {
-    return !vq->broken && (vq->is_packed ? vblk_packed_pending(vq) : vblk_split_pending(vq));
+    return !vq->broken && (tracking_is_pending(vq) ||
+                           (vq->is_packed ? vblk_packed_pending(vq) : vblk_split_pending(vq)));
 }
 
 unsigned vblk_virtqueue_waiting(const struct vblk_virtqueue *vq)
@@ -165,13 +189,17 @@ unsigned vblk_virtqueue_waiting(const struct vblk_virtqueue *vq)
 
 bool vblk_virtqueue_should_interrupt(struct vblk_virtqueue *vq)
 {
-    return vq->is_packed ? vblk_packed_should_interrupt(vq) : vblk_split_should_interrupt(vq);
+    bool wanted = vq->is_packed ? vblk_packed_should_interrupt(vq) : vblk_split_should_interrupt(vq);
+    if (vq->tracking.map)
+        vblk_tracking_published(vq);
+    return wanted;
 }
 
 bool vblk_virtqueue_enable_notifications(struct vblk_virtqueue *vq)
 {
     atomic_store_explicit(&vq->notifications, true, memory_order_relaxed);
-    return vq->is_packed ? vblk_packed_enable_notifications(vq) : vblk_split_enable_notifications(vq);
+    bool pending = vq->is_packed ? vblk_packed_enable_notifications(vq) : vblk_split_enable_notifications(vq);
+    return pending || tracking_is_pending(vq);
 }
 
 void vblk_virtqueue_disable_notifications(struct vblk_virtqueue *vq)

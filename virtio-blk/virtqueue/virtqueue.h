@@ -21,6 +21,7 @@
 #include <sys/uio.h>
 
 #include "vhost_user/dirty_log.h"
+#include "vhost_user/inflight.h"
 #include "vhost_user/memory_map.h"
 
 #define VBLK_VIRTQUEUE_SIZE_MAX 1024
@@ -43,6 +44,7 @@ struct vblk_element {
     uint16_t out_count, in_count; /**< iovec entries */
     uint32_t out_bytes, in_bytes;
     struct iovec *out, *in;    /**< valid until push */
+    bool recovered;            /**< it was in flight when an earlier process ended */
     struct vblk_element *next; /**< for the caller while it holds the element */
 };
 
@@ -56,6 +58,14 @@ struct vblk_virtqueue_config {
     uint32_t base;
     uint64_t features; /**< negotiated; VIRTIO_F_RING_PACKED chooses the format */
     uint64_t desc_user, avail_user, used_user; /**< packed: ring, driver's and device's event suppression */
+    /**
+     * Where requests in flight are noted, and how many queues come before this one there; NULL or without map: nowhere. A
+     * region that was in use tells what is popped first and where the ring goes on, whatever base says; one that cannot
+     * be believed breaks the queue at its first pop.
+     */
+    const struct vhost_user_inflight *inflight;
+    uint16_t index;
+    bool forget_slot_zero; /**< --fault=inflight-slot-zero */
 };
 
 /**
@@ -70,11 +80,17 @@ void vblk_virtqueue_extend_memory(struct vblk_virtqueue *vq, struct vhost_user_m
 /**
  * Returns:   0, -EINVAL (size, alignment, base), -EFAULT (ring outside memory), -ENOMEM.
  *            Notifications are on.
- * Ownership: takes a reference of the map. The used index of a split ring is read from it once, as it stands.
+ * Ownership: takes a reference of the map, and of the region's. The used index of a split ring is read from it once, as it stands.
  */
 int vblk_virtqueue_create(const struct vblk_virtqueue_config *config, struct vhost_user_memory_map *map,
                           struct vblk_virtqueue **vq_out);
 void vblk_virtqueue_destroy(struct vblk_virtqueue *vq); /**< no element may be out; NULL is fine */
+
+/**
+ * Whether another process may have served this ring before: the driver may not have been told of what that gave back.
+ * recovered_out: how many requests of it are to be popped again.
+ */
+bool vblk_virtqueue_resumed(const struct vblk_virtqueue *vq, unsigned *recovered_out);
 
 /** The driver's index moved and there is something to pop. Memory only. */
 bool vblk_virtqueue_pending(struct vblk_virtqueue *vq);
@@ -93,6 +109,7 @@ unsigned vblk_virtqueue_waiting(const struct vblk_virtqueue *vq);
  *                     after the next push (with nothing in flight the budget does not count).
  * Memory is never trusted twice. No allocation in the usual case.
  * With notifications on, NULL without error also means that the driver will kick for what it adds next.
+ * What the in-flight region had comes first, oldest first. A chain is noted there before it is returned.
  */
 struct vblk_element *vblk_virtqueue_pop(struct vblk_virtqueue *vq, int *error_out, const char **reason_out);
 

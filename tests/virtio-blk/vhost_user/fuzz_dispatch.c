@@ -41,6 +41,7 @@ static void check(bool condition, const char *what)
 
 static struct {
     struct vhost_user_memory_map *map;
+    struct vhost_user_inflight inflight;
     struct vblk_virtqueue_config rings[QUEUES];
     int fds[QUEUES][3];
     uint64_t features;
@@ -104,6 +105,8 @@ static int set_ring_kick_co(void *opaque, uint16_t index, int fd)
 {
     struct vblk_virtqueue *vq;
     device.rings[index].features = device.features;
+    device.rings[index].inflight = &device.inflight;
+    device.rings[index].index = index;
     if (!device.map)
         return -ENXIO;
     int error = vblk_virtqueue_create(&device.rings[index], device.map, &vq);
@@ -145,6 +148,13 @@ static int get_ring_base_co(void *opaque, uint16_t index, uint32_t *base_out)
     return 0;
 }
 
+static int set_inflight(void *opaque, const struct vhost_user_inflight *inflight)
+{
+    vhost_user_inflight_unmap(&device.inflight);
+    device.inflight = *inflight;
+    return 0;
+}
+
 static int reset_co(void *opaque)
 {
     device.features = 0;
@@ -181,6 +191,7 @@ static const struct vhost_user_ops ops = {
     .set_ring_error = set_ring_error,
     .set_ring_enable_co = set_ring_enable_co,
     .get_ring_base_co = get_ring_base_co,
+    .set_inflight = set_inflight,
     .reset_co = reset_co,
     .reset_device_co = reset_device_co,
     .get_config = get_config,
@@ -205,6 +216,8 @@ static bool handle(struct vhost_user_session *session, int there)
             check(reply.size_bytes <= sizeof reply.payload, "a reply that is too long");
             vhost_user_sender_init(&session->sender, session->fd, &session->receiver.message.header,
                                    &reply.payload, reply.size_bytes);
+            if (reply.has_fd)
+                close(reply.fd); /* how it would travel is test_inflight_messages.c's */
             check(vhost_user_send(&session->sender) == 1, "a reply that does not go out");
             check(recv(there, bytes, sizeof bytes, MSG_DONTWAIT) ==
                       (ssize_t)(sizeof(struct vhost_user_header) + reply.size_bytes),
@@ -340,6 +353,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size_bytes)
         for (unsigned which = 0; which < 3; which++)
             set_fd((uint16_t)i, which, -1);
     vhost_user_memory_map_unref(device.map);
+    vhost_user_inflight_unmap(&device.inflight);
     check(lowest_free_fd() == lowest, "a descriptor was leaked");
     return 0;
 }

@@ -155,6 +155,15 @@ static int get_ring_base_co(void *opaque, uint16_t index, uint32_t *base_out)
     return note(opaque, "get_base %u", index);
 }
 
+static int set_inflight(void *opaque, const struct vhost_user_inflight *inflight)
+{
+    struct vhost_user_inflight mine = *inflight;
+    int error = note(opaque, "inflight %u %u", inflight->queue_count, inflight->queue_size);
+    if (!error)
+        vhost_user_inflight_unmap(&mine);
+    return error;
+}
+
 static int reset_co(void *opaque)
 {
     return note(opaque, "reset");
@@ -197,6 +206,7 @@ static const struct vhost_user_ops ops = {
     .set_ring_error = set_ring_error,
     .set_ring_enable_co = set_ring_enable_co,
     .get_ring_base_co = get_ring_base_co,
+    .set_inflight = set_inflight,
     .reset_co = reset_co,
     .reset_device_co = reset_device_co,
     .get_config = get_config,

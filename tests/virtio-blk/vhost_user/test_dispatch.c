@@ -78,7 +78,7 @@ static void questions_are_answered(void **state)
     assert_int_equal(wire_ask(fd, VHOST_USER_GET_FEATURES, NULL, 0, NULL, 0), STUB_FEATURES | UINT64_C(1) << 30 |
                                                                                   UINT64_C(1) << 26);
     assert_int_equal(wire_ask(fd, VHOST_USER_GET_PROTOCOL_FEATURES, NULL, 0, NULL, 0),
-                     1 | 1 << 1 | 1 << 3 | 1 << 5 | 1 << 9 | 1 << 13 | 1 << 15 | 1 << 16);
+                     1 | 1 << 1 | 1 << 3 | 1 << 5 | 1 << 9 | 1 << 12 | 1 << 13 | 1 << 15 | 1 << 16);
     assert_alive();
     struct vhost_user_vring_state ask = { 2, 0 };
     uint32_t request;
