@@ -200,6 +200,31 @@ static const struct vhost_user_ops ops = {
 
 /* ---- the session without its loop ---- */
 
+/* What session.c does with the back end's channel, and with what came on it. */
+static void drop_channel(struct vhost_user_session *session)
+{
+    vhost_user_backend_channel_close(&session->channel);
+}
+
+static void use_channel(struct vhost_user_session *session)
+{
+    uint64_t verdict;
+    int got;
+    if (session->offered_channel_fd >= 0) {
+        drop_channel(session);
+        vhost_user_backend_channel_open(&session->channel, session->offered_channel_fd);
+        session->offered_channel_fd = -1;
+    }
+    if (session->channel.fd < 0)
+        return;
+    got = vhost_user_backend_channel_tell(&session->channel, session->protocol_features >> 3 & 1);
+    if (!got || got == -EAGAIN)
+        while ((got = vhost_user_backend_channel_receive(&session->channel, &verdict)) == 1)
+            ;
+    if (got != -EAGAIN)
+        drop_channel(session);
+}
+
 /* Handle what has arrived. False: the connection ended. */
 static bool handle(struct vhost_user_session *session, int there)
 {
@@ -224,6 +249,7 @@ static bool handle(struct vhost_user_session *session, int there)
                   "a reply that does not arrive");
         }
         vhost_user_receiver_next(&session->receiver);
+        use_channel(session);
         if (error)
             return false;
     }
@@ -255,8 +281,9 @@ static size_t take_bytes(struct input *input, void *to, size_t size_bytes)
     return size_bytes;
 }
 
-/* Kinds of descriptors to send; opened once. */
-static int kinds[4];
+/* Kinds of descriptors to send; opened once, but for the channel, which each input has anew. */
+#define KIND_CHANNEL 4
+static int kinds[8], channel_there;
 static uint8_t *memory;
 
 static void open_kinds(void)
@@ -272,6 +299,31 @@ static void open_kinds(void)
     check(pipe(pipes) == 0, "pipe");
     kinds[3] = pipes[1];
     close(pipes[0]); /* nobody reads */
+    kinds[5] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); /* not connected */
+    kinds[6] = kinds[7] = kinds[0];
+}
+
+static void open_channel(void)
+{
+    int ends[2];
+    check(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "channel");
+    kinds[KIND_CHANNEL] = ends[0];
+    channel_there = ends[1];
+}
+
+static void close_channel(void)
+{
+    close(kinds[KIND_CHANNEL]);
+    close(channel_there);
+}
+
+/* The front end's answers: what has come is read, and something is said. */
+static void answer_on_channel(struct input *input)
+{
+    uint8_t bytes[64];
+    while (recv(channel_there, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
+        ;
+    (void)send(channel_there, bytes, take_bytes(input, bytes, take8(input) % sizeof bytes), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 /* Returns false when the connection has ended. */
@@ -288,9 +340,12 @@ static bool run(struct vhost_user_session *session, int there, struct input *inp
         int fds[9];
         unsigned fd_count = op & 15 ? (op & 15u) % 10 : 0;
         for (unsigned i = 0; i < fd_count; i++)
-            fds[i] = kinds[op >> 4 & 3];
+            fds[i] = kinds[op >> 4 & 7];
         uint32_t request = take8(input), how = take8(input);
-        request = request < 0xc0 ? request % 32 : request; /* mostly one that exists */
+        if (request >= 0xf0)
+            answer_on_channel(input);
+        /* Mostly one that exists. */
+        request = request < 0xc0 ? request % 32 : request < 0xe0 ? request - 0xc0 + 16 : request;
         struct vhost_user_header header = { request, VHOST_USER_VERSION | (how & 8), 0 };
         size_t size_bytes =
             take_bytes(input, bytes + sizeof header, take16(input) % (sizeof bytes - sizeof header));
@@ -331,10 +386,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size_bytes)
     memset(memory, 0, MEMORY_BYTES);
     int lowest = lowest_free_fd();
 
+    open_channel();
     check(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "socketpair");
     session.queue_count = QUEUES;
     session.features_offered = UINT64_C(1) << 32 | UINT64_C(1) << 28 | UINT64_C(1) << 29 | UINT64_C(1) << 30;
     session.features = session.protocol_features = 0;
+    session.features_accepted = false;
+    session.status = 0;
+    session.map = NULL;
+    session.channel.fd = session.offered_channel_fd = -1;
     session.ops = &ops;
     session.fd = ends[0];
     memset(&device, 0, sizeof device);
@@ -348,6 +408,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size_bytes)
         close(ends[1]);
     }
     vhost_user_receiver_next(&session.receiver);
+    drop_channel(&session);
+    close_channel();
     close(ends[0]);
     for (unsigned i = 0; i < QUEUES; i++)
         for (unsigned which = 0; which < 3; which++)
