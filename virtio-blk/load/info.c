@@ -1,5 +1,6 @@
 /* What a server offers: features, queues, configuration, serial number. */
 #include "commands.h"
+#include "fe_control.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -162,12 +163,15 @@ static void print_text(json_t *document)
 int command_info(const struct load_options *options)
 {
     struct fe_options fe_options = options_front_end(options);
+    fe_options.protocol_wanted |= 1ull << WIRE_P_CONFIGURE_MEM_SLOTS;
     struct front_end *fe = fe_create(&fe_options);
     const struct fe_info *info = fe_info(fe);
     char serial[VIRTIO_BLK_ID_BYTES + 1];
+    uint64_t slots = 0; /* that the server can tell */
     int status = EXIT_DONE;
 
-    if (fe_open(fe) < 0) {
+    if (fe_open(fe) < 0 || (info->protocol_features >> WIRE_P_CONFIGURE_MEM_SLOTS & 1 &&
+                            fe_memory_slots(fe, &slots) < 0)) {
         status = report_failure(fe_error(fe));
         fe_destroy(fe);
         return status;
@@ -178,12 +182,13 @@ int command_info(const struct load_options *options)
     g_snprintf(protocol_features, sizeof(protocol_features), "%#" PRIx64, info->protocol_features_offered);
 
     json_t *document = json_pack(
-        "{ss ss so so ss so so so so}", "socket_path", options->socket_path, "features", features,
+        "{ss ss so so ss so so so so so}", "socket_path", options->socket_path, "features", features,
         "features_offered", names_json(info->features_offered, feature_names, G_N_ELEMENTS(feature_names)),
         "features_negotiated", names_json(info->features, feature_names, G_N_ELEMENTS(feature_names)),
         "protocol_features", protocol_features, "protocol_features_offered",
         names_json(info->protocol_features_offered, protocol_names, G_N_ELEMENTS(protocol_names)),
-        "queue_count", info->queue_count_max ? json_integer(info->queue_count_max) : json_null(), "serial",
+        "queue_count", info->queue_count_max ? json_integer(info->queue_count_max) : json_null(), "memory_slots",
+        slots ? json_integer((json_int_t)slots) : json_null(), "serial",
         rc == 0 && g_utf8_validate(serial, -1, NULL) ? json_string(serial) : json_null(), "config",
         config_json(info));
     if (options->json) {

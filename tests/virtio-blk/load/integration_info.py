@@ -21,6 +21,7 @@ def size_and_mode(directory, program):
             assert ("RO" in info["features_offered"]) == ("writable=off" in export), info
             assert "VERSION_1" in info["features_negotiated"] and "CONFIG" in info["protocol_features_offered"], info
             assert info["serial"] == "vhost_user_blk", info
+            assert info["memory_slots"] >= 8, info
             text, _ = load.run("info")
             for line in text.splitlines():
                 key = line.split()[0].rstrip(":")
@@ -36,7 +37,7 @@ def fewer_features(directory, program):
         info = load.json("info", "--no-event-idx", "--no-indirect", "--no-reply-ack")
         assert "EVENT_IDX" not in info["features_negotiated"] and "EVENT_IDX" in info["features_offered"], info
         info = load.json("info", "--no-protocol-features")
-        assert info["config"] is None and info["queue_count"] is None, info
+        assert info["config"] is None and info["queue_count"] is None and info["memory_slots"] is None, info
         load.run("info", "--no-protocol-features")
 
 
