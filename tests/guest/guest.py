@@ -43,7 +43,7 @@ class Guest:
     def __init__(self, directory, image, disk, queues=2, memory_mb=512, processors=2, disk_options="",
                  memory_max_mb=None, reboots=False):
         self.monitor = None
-        self._monitor_path = os.path.join(directory, "monitor.sock")
+        self._monitor_path = os.path.join(directory, "qmp.sock")
         self.console_path = os.path.join(directory, "console.log")
         self._token = 0
         self._buffer = b""

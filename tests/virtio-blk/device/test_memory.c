@@ -201,6 +201,48 @@ static void test_rings_rest_while_their_memory_is_away(void **state)
     fe_destroy(fe);
 }
 
+struct reader {
+    pthread_t thread;
+    struct front_end *fe;
+    _Atomic bool stop;
+    _Atomic uint64_t done;
+};
+
+static void *read_on(void *opaque)
+{
+    struct reader *reader = opaque;
+
+    while (!atomic_load(&reader->stop)) {
+        read_once(reader->fe, 1);
+        atomic_fetch_add(&reader->done, 1);
+    }
+    return NULL;
+}
+
+/* Rings take the larger map while they run, and drain for the smaller one. */
+static void test_regions_come_and_go_under_load(void **state)
+{
+    struct reader reader = { .fe = open_with_slots(3) };
+    struct wire_memory_region more = whole(reader.fe);
+    uint64_t before;
+
+    (void)state;
+    more.guest_addr += 1ull << 40;
+    more.user_addr += 1ull << 40;
+    assert_int_equal(pthread_create(&reader.thread, NULL, read_on, &reader), 0);
+    for (unsigned i = 0; i < 30; i++) {
+        before = atomic_load(&reader.done);
+        assert_int_equal(fe_add_memory(reader.fe, &more, fe_memory_fd(reader.fe)), 0);
+        while (atomic_load(&reader.done) == before)
+            usleep(100);
+        assert_int_equal(fe_remove_memory(reader.fe, &more, -1), 0);
+    }
+    atomic_store(&reader.stop, true);
+    pthread_join(reader.thread, NULL);
+    assert_int_equal(fe_stop(reader.fe), 0);
+    fe_destroy(reader.fe);
+}
+
 static void test_a_front_end_leaves_while_its_rings_rest(void **state)
 {
     struct front_end *fe = open_with_slots(1);
@@ -222,6 +264,7 @@ int main(void)
         TEST(test_many_slots),
         TEST(test_regions_come_and_go_beside_rings),
         TEST(test_rings_rest_while_their_memory_is_away),
+        TEST(test_regions_come_and_go_under_load),
         TEST(test_a_front_end_leaves_while_its_rings_rest),
         cmocka_unit_test(test_main_loop_runs_while_memory_is_released),
     };
