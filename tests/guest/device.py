@@ -125,6 +125,16 @@ class Device:
             raise GuestError(f"vblkd refused {command} {arguments}: {answer['error']['message']}")
         return answer["return"]
 
+    def kill_and_restart(self):
+        """SIGKILL, and another one on the left-over socket."""
+        self._server.kill()
+        self._server.wait()
+        self._server = self._start("device.log", self._command)
+        self._await(self._server, "device.log", lambda: "ready, serving" in self._log("device.log"), "no socket to connect to")
+
+    def log(self):
+        return self._log("device.log")
+
     def stop(self, timeout_s=60):
         """SIGTERM: everything acknowledged is on disk, the status is 0, and so is that of the recorder."""
         self._server.terminate()

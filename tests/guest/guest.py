@@ -35,13 +35,14 @@ class Guest:
     disk:       socket of the vhost-user-blk server
     disk_options: more of QEMU's options of the disk device
     memory_max_mb: what memory can grow to while it runs, see plug_memory(); None: it stays as it is
+    reconnects: QEMU waits for a server that has gone, and gives the next one the in-flight region
     reboots:    a guest that reboots comes up again, see reboot(); else that ends it
 
     The device's id in QEMU is "vblk". QEMU's monitor is `monitor`, see qmp.py.
     """
 
     def __init__(self, directory, image, disk, queues=2, memory_mb=512, processors=2, disk_options="",
-                 memory_max_mb=None, reboots=False):
+                 memory_max_mb=None, reboots=False, reconnects=False):
         self.monitor = None
         self._monitor_path = os.path.join(directory, "qmp.sock")
         self.console_path = os.path.join(directory, "console.log")
@@ -64,7 +65,7 @@ class Guest:
             "-append", "console=ttyS0 quiet loglevel=5 panic=-1 mitigations=off",
             "-serial", f"file:{self.console_path}",
             "-chardev", f"socket,id=agent,path={self._listener_path}", "-serial", "chardev:agent",
-            "-chardev", f"socket,id=disk,path={disk}",
+            "-chardev", f"socket,id=disk,path={disk}" + (",reconnect=1" if reconnects else ""),
             "-device", f"vhost-user-blk-pci,id=vblk,chardev=disk,num-queues={queues}" + (disk_options and f",{disk_options}"),
         ]
 
