@@ -127,6 +127,7 @@ static int check_process(const struct raw_options *raw, struct vblkd_options *op
             return usage("--coroutine-pool=%s: must be batched, per-thread or none", raw->coroutine_pool);
         options->coroutine_pool = policy;
     }
+    options->instant_on_loop = !raw->request_lock && !raw->coroutine_pool && !raw->stack_guard;
     options->tracing = !raw->no_tracing;
     if (raw->control_path && *raw->control_path == '\0')
         return usage("--control-path: empty (say where to listen)");
@@ -158,6 +159,7 @@ static int check_disks(const struct raw_options *raw, struct vblkd_options *opti
                                                   .queue_count = VBLK_QUEUES_MAX,
                                                   .block_size_bytes = 512,
                                                   .socket_mode = -1,
+                                                  .instant_on_loop = options->instant_on_loop,
                                                   .request_lock = options->request_lock,
                                                   .faults = options->faults };
     char *injections = raw->injections ? g_strjoinv(";", raw->injections) : NULL;

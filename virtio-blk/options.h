@@ -28,6 +28,7 @@ struct vblkd_options {
     int64_t poll_max_ns;               /**< RT_WHILE_ATTACHED for --busy-poll */
     struct rt_loop_policies loop_policies;
     enum rt_stack_guard stack_guard;
+    bool instant_on_loop; /**< no policy was chosen that only coroutines and the request lock show */
     const struct vblk_request_lock *request_lock;
     enum rt_pool_policy coroutine_pool;
     unsigned faults;

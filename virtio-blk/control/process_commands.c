@@ -202,16 +202,20 @@ static void describe_handler(const struct rt_handler_stats *stats, void *opaque)
     json_array_insert_new(opaque, 0, handler); /* they come newest first */
 }
 
+/* How answers and arguments tell of a loop that never sleeps, while a front end is there. */
+#define NEVER_SLEEPS (-1)
+
 static void describe_loop(struct rt_loop *loop, void *opaque)
 {
     struct rt_loop_stats stats;
+    int64_t poll_max_ns = rt_loop_poll_max_ns(loop);
     json_t *described = json_object(), *handlers = json_array();
 
     rt_loop_stats(loop, &stats);
     vblk_answer_set_number(described, "loop_id", rt_loop_id(loop));
     vblk_answer_set_text(described, "name", rt_loop_name(loop));
     vblk_answer_set_number(described, "thread_id", rt_loop_thread_id(loop));
-    json_object_set_new(described, "poll_max_ns", json_integer(rt_loop_poll_max_ns(loop)));
+    json_object_set_new(described, "poll_max_ns", json_integer(poll_max_ns == RT_WHILE_ATTACHED ? NEVER_SLEEPS : poll_max_ns));
     vblk_answer_set_number(described, "passes", stats.passes);
     vblk_answer_set_number(described, "dispatches", stats.dispatches);
     vblk_answer_set_number(described, "idle_dispatches", stats.idle_dispatches);
@@ -250,7 +254,7 @@ static void set_poll(struct rt_loop *loop, void *opaque)
 
     if (setting->name ? strcmp(rt_loop_name(loop), setting->name) != 0 : loop == setting->control->options.main_loop)
         return;
-    rt_loop_set_poll(loop, setting->max_ns);
+    rt_loop_set_poll(loop, setting->max_ns == NEVER_SLEEPS ? RT_WHILE_ATTACHED : setting->max_ns);
     json_array_insert_new(setting->names, 0, vblk_answer_text(rt_loop_name(loop)));
 }
 

@@ -60,6 +60,7 @@ int vblk_device_create(const struct vblk_device_options *options, struct vblk_de
     device->device_id = atomic_fetch_add_explicit(&last_device_id, 1, memory_order_relaxed) + 1;
     device->block_size_bytes = options->block_size_bytes;
     device->faults = options->faults;
+    device->instant = options->instant_on_loop && device->facts.instant && options->faults == 0;
     device->main_loop = options->main_loop;
     device->ended = options->ended;
     device->opaque = options->opaque;

@@ -41,6 +41,7 @@ struct vblk_device_options {
     uint32_t block_size_bytes; /**< 512 or 4096 */
     const char *serial;       /**< at most 20 bytes; NULL: made from the name */
     unsigned faults;          /**< enum vblk_fault bits */
+    bool instant_on_loop;     /**< requests of an instant disk take neither coroutine nor request lock */
     const struct vblk_request_lock *request_lock; /**< NULL: the default, sharded */
     int socket_mode;          /**< -1: leave */
     const char *socket_group; /**< NULL: leave */

@@ -153,6 +153,7 @@ struct vblk_device {
     uint32_t block_size_bytes;
     char serial[VBLK_SERIAL_BYTES];
     unsigned faults;
+    bool instant;             /* reads and writes run on the loop's own stack, and are not tracked */
     uint64_t features;        /* negotiated */
     _Atomic bool writeback;   /* the driver's choice if it negotiated CONFIG_WCE: a write may be acknowledged before it is stable */
 
@@ -271,6 +272,8 @@ void vblk_dirty_announce(struct vblk_queue *queue);       /* queue's loop: there
 
 /* request.c: -EPROTO with a reason when the chain cannot be a request at all. */
 int vblk_request_parse(struct vblk_request *request, const char **reason_out);
+/* It ends without waiting for anything, and may run on the loop's own stack. */
+bool vblk_request_is_instant(const struct vblk_request *request);
 void vblk_request_run(void *opaque); /* a coroutine's function; ends in vblk_queue_complete() */
 /* Take @bytes from the front of an iovec, split anywhere (legal with VERSION_1). They are there: the caller looked. */
 void vblk_request_take(struct iovec **iov, int *iov_count, void *to, size_t bytes);

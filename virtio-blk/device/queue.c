@@ -86,8 +86,13 @@ static void give_back_request(struct vblk_queue *queue, struct vblk_request *req
 
 static bool start_request(struct vblk_queue *queue, struct vblk_request *request)
 {
-    struct rt_coroutine *co = rt_coroutine_create(vblk_request_run, request);
+    struct rt_coroutine *co;
 
+    if (vblk_request_is_instant(request)) {
+        vblk_request_run(request);
+        return true;
+    }
+    co = rt_coroutine_create(vblk_request_run, request);
     if (!co)
         return false;
     rt_coroutine_enter(co);

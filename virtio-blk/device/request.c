@@ -149,8 +149,9 @@ static int transfer_once_co(struct vblk_request *request, uint64_t id, bool writ
     uint64_t first = request->offset_bytes;
     int result;
 
-    vblk_request_track_co(request, id, first, first + request->size_bytes, write,
-                          write && vblk_disk_write_needs_rmw(device->disk, first, request->size_bytes));
+    if (!device->instant)
+        vblk_request_track_co(request, id, first, first + request->size_bytes, write,
+                              write && vblk_disk_write_needs_rmw(device->disk, first, request->size_bytes));
     vblk_request_set_stage(request, VBLK_BACKEND);
     lttng_ust_tracepoint(vblk_request, submit, id);
     if (write)
@@ -160,7 +161,8 @@ static int transfer_once_co(struct vblk_request *request, uint64_t id, bool writ
     lttng_ust_tracepoint(vblk_request, complete, id, result);
     vblk_request_set_stage(request, VBLK_COMPLETING);
     /* A write that failed half-way changed the disk as well. */
-    vblk_tracked_end_co(&device->tracked, queue->index, &request->tracked, write);
+    if (!device->instant)
+        vblk_tracked_end_co(&device->tracked, queue->index, &request->tracked, write);
     return result;
 }
 
@@ -208,6 +210,14 @@ static bool is_writeback(const struct vblk_queue *queue)
 int vblk_request_settle_co(struct vblk_request *request, uint64_t id)
 {
     return is_writeback(request->queue) ? 0 : flush_co(request, id);
+}
+
+bool vblk_request_is_instant(const struct vblk_request *request)
+{
+    /* A write that a driver without cache waits for is followed by a flush, which may wait for another one. */
+    return request->queue->device->instant &&
+           (request->header_type == VIRTIO_BLK_T_IN ||
+            (request->header_type == VIRTIO_BLK_T_OUT && is_writeback(request->queue)));
 }
 
 /* The serial, cut or padded to what the driver gave room for (20 bytes). Returns the bytes written. */

@@ -30,6 +30,8 @@ struct vblk_disk_facts {
     uint32_t align_bytes; /**< offsets, lengths and memory must be multiples (direct I/O); 1 otherwise */
     const char *backend;  /**< "null", "file" */
     bool read_only;
+    bool instant;         /**< reads and writes end at once and move no bytes (null): they never yield, also outside a coroutine,
+                               and their order among themselves shows nowhere */
     bool discard;         /**< vblk_disk_discard_co() gives room back */
     uint32_t discard_align_bytes; /**< what it gives back best; a multiple of 512, or 0: unknown */
     /** What the driver is told about good sizes. 0: unknown, or nothing better than the block size. */

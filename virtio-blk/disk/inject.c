@@ -331,6 +331,7 @@ int vblk_disk_inject_open(struct vblk_disk *inner, const char *rules, struct vbl
     }
     inject->disk.ops = &inject_ops;
     inject->disk.facts = inner->facts;
+    inject->disk.facts.instant = false; /* it delays */
     inject->disk.range_align_bytes = 0; /* the inner one splits, so that one request is one here */
     inject->inner = inner;
     *disk_out = &inject->disk;

@@ -83,7 +83,7 @@ int vblk_disk_null_open(const char *size_text, const struct vblk_disk_options *o
     disk->ops = &null_ops;
     disk->facts = (struct vblk_disk_facts){
         .size_bytes = size_bytes, .align_bytes = 1, .backend = "null", .read_only = options->read_only,
-        .discard = !options->read_only
+        .instant = true, .discard = !options->read_only
     };
     *disk_out = disk;
     return 0;

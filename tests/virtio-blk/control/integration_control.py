@@ -106,7 +106,8 @@ class Client:
 
 
 def controlled(directory, *options, disk="null:1G", iothreads=2, queues=2):
-    server = Server(directory, f"--socket-path={directory}/socket", f"--blk-file={disk}", "--name=disk0",
+    # A pool that was asked for is used: without, a null disk's requests take no coroutine.
+    server = Server(directory, f"--socket-path={directory}/socket", f"--blk-file={disk}", "--name=disk0", "--coroutine-pool=batched",
                     f"--num-queues={queues}", f"--iothreads={iothreads}", f"--control-path={directory}/control", *options)
     server.control = f"{directory}/control"
     return server

@@ -18,6 +18,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "rt/pool.h"
 #include "served.h"
 
 /* ---- coroutines that cannot be had ---- */
@@ -68,12 +69,12 @@ static void test_bursts_of_every_size_around_a_batch(void **state)
     struct fe_options options = ring_of(1024);
 
     (void)state;
-    for (unsigned event_idx = 0; event_idx < 2; event_idx++) {
+    for (unsigned run = 0; run < 4; run++) {
         struct served served;
         struct front_end *fe;
 
-        options.layout.event_idx = event_idx;
-        served_start(&served, &(struct vblk_device_options){ .blk_file = "null:1M" }, 1, 0);
+        options.layout.event_idx = run % 2;
+        served_start(&served, &(struct vblk_device_options){ .blk_file = "null:1M", .instant_on_loop = run / 2 }, 1, 0);
         fe = served_front_end(&served, &options);
         for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
             burst(fe, sizes[i]);
@@ -109,6 +110,55 @@ static void test_requests_without_coroutine_run_later(void **state)
     fe_destroy(fe);
     served_stop(&served);
     atomic_store(&refusals, 0);
+}
+
+static uint64_t pool_takes;
+
+static void add_takes(const struct rt_pool_thread_stats *stats, void *opaque)
+{
+    (void)opaque;
+    pool_takes += stats->takes;
+}
+
+/* Reads and writes of a null disk run when no coroutine can be had; what may have to wait gets one, and whoever comes behind
+ * it keeps its turn. A write that its driver wants flushed may have to wait. */
+static void test_an_instant_disk_needs_no_coroutine(void **state)
+{
+    struct fe_options options = ring_of(128);
+    uint8_t data[512] = { 0 };
+
+    (void)state;
+    for (unsigned cache = 0; cache < 2; cache++) {
+        struct served served;
+        struct front_end *fe;
+        uint64_t takes;
+
+        options.features_mask = cache ? UINT64_MAX : ~(UINT64_C(1) << VIRTIO_BLK_F_FLUSH | UINT64_C(1) << VIRTIO_BLK_F_CONFIG_WCE);
+        served_start(&served, &(struct vblk_device_options){ .blk_file = "null:1M", .instant_on_loop = true }, 1, 0);
+        fe = served_front_end(&served, &options);
+        pool_takes = 0;
+        rt_pool_each_thread(add_takes, NULL);
+        takes = pool_takes;
+        burst(fe, 128);
+        assert_int_equal(served_request(fe, 0, VIRTIO_BLK_T_IN, 2048, data, 512), VIRTIO_BLK_S_IOERR);
+        for (unsigned i = 0; i < 10; i++)
+            assert_int_equal(served_request(fe, 0, VIRTIO_BLK_T_OUT, i, data, 512), VIRTIO_BLK_S_OK);
+        pool_takes = 0;
+        rt_pool_each_thread(add_takes, NULL);
+        assert_int_equal(pool_takes - takes, cache ? 0 : 10);
+
+        atomic_store(&refusals, 3);
+        assert_int_equal(served_request(fe, 0, VIRTIO_BLK_T_GET_ID, 0, data, 20), VIRTIO_BLK_S_OK);
+        assert_int_equal(atomic_load(&refusals), 0);
+        atomic_store(&refusals, 5);
+        served_submit(fe, 0, VIRTIO_BLK_T_GET_ID, 0, NULL, 20);
+        served_submit(fe, 0, VIRTIO_BLK_T_IN, 1, NULL, 512);
+        fe_queue_publish(fe_queue(fe, 0));
+        assert_int_equal(fe_stop(fe), 0); /* waits for both */
+        fe_destroy(fe);
+        served_stop(&served);
+        atomic_store(&refusals, 0);
+    }
 }
 
 /* ---- chains that use up the budget ---- */
@@ -276,17 +326,23 @@ static void test_a_kick_descriptor_that_is_none(void **state)
 static void test_bursts_while_the_loop_polls(void **state)
 {
     struct fe_options options = ring_of(512);
-    struct served served;
-    struct front_end *fe;
+    static const int64_t polls_ns[] = { 50000, RT_WHILE_ATTACHED, RT_FOREVER };
 
     (void)state;
-    served_start(&served, &(struct vblk_device_options){ .blk_file = "null:1M" }, 1, 50000);
-    fe = served_front_end(&served, &options);
-    for (unsigned i = 0; i < 300; i++)
-        burst(fe, i % 7 == 0 ? 256 : 1 + i % 3);
-    assert_int_equal(fe_stop(fe), 0);
-    fe_destroy(fe);
-    served_stop(&served);
+    for (unsigned p = 0; p < 3; p++) {
+        struct served served;
+        struct front_end *fe;
+
+        served_start(&served, &(struct vblk_device_options){ .blk_file = "null:1M", .instant_on_loop = p == 1 }, 1, polls_ns[p]);
+        for (unsigned again = 0; again < 2; again++) {
+            fe = served_front_end(&served, &options);
+            for (unsigned i = 0; i < 150; i++)
+                burst(fe, i % 7 == 0 ? 256 : 1 + i % 3);
+            assert_int_equal(fe_stop(fe), 0);
+            fe_destroy(fe);
+        }
+        served_stop(&served);
+    }
 }
 
 int main(void)
@@ -294,6 +350,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bursts_of_every_size_around_a_batch),
         cmocka_unit_test(test_requests_without_coroutine_run_later),
+        cmocka_unit_test(test_an_instant_disk_needs_no_coroutine),
         cmocka_unit_test(test_a_driver_that_uses_up_the_budget),
         cmocka_unit_test(test_a_polled_ring),
         cmocka_unit_test(test_a_broken_queue_stops_alone),
