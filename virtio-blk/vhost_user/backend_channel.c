@@ -16,7 +16,11 @@ int vhost_user_backend_channel_check(int fd)
         return -errno;
     if (domain != AF_UNIX || type != SOCK_STREAM)
         return -EINVAL;
-    return getpeername(fd, (struct sockaddr *)&peer, &peer_bytes) < 0 ? -errno : 0;
+    if (getpeername(fd, (struct sockaddr *)&peer, &peer_bytes) < 0)
+        return -errno;
+    /* One end of a pair has no name. What was connected to a path may be the front end's own end of the connection: kept
+     * open here, it would hide for ever that the front end has left. */
+    return peer_bytes > sizeof peer.ss_family ? -EINVAL : 0;
 }
 
 void vhost_user_backend_channel_open(struct vhost_user_backend_channel *channel, int fd)

@@ -32,7 +32,7 @@ struct vhost_user_backend_channel {
     } answer;
 };
 
-/** Whether a descriptor from outside can be one: 0, -ENOTSOCK, -EINVAL (another kind of socket) or -ENOTCONN. */
+/** Whether a descriptor from outside can be one: 0, -ENOTSOCK, -EINVAL (another kind of socket, or not one of a pair) or -ENOTCONN. */
 int vhost_user_backend_channel_check(int fd);
 
 /** Ownership: fd is the channel's. What the channel was before is forgotten, not closed. */

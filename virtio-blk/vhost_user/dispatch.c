@@ -247,7 +247,7 @@ static int set_backend_req_fd(struct exchange *exchange)
 {
     int error = vhost_user_backend_channel_check(exchange->message->fds[0]);
     if (error)
-        return refuse(exchange, error, "its descriptor is not a connected Unix stream socket");
+        return refuse(exchange, error, "its descriptor is not one of a pair of Unix stream sockets");
     exchange->session->offered_channel_fd = vhost_user_message_take_fd(exchange->message, 0);
     return 0;
 }

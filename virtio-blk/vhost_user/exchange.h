@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <sys/stat.h>
 
 #include "vhost_user/dispatch.h"
 #include "vhost_user/session_internal.h"
@@ -36,6 +37,10 @@ static inline int reply_u64(struct exchange *exchange, uint64_t value)
 /* The flag is of the open file, which the front end has too; it is set against accidents, not against malice. */
 static inline int make_non_blocking(struct exchange *exchange, int fd)
 {
+    struct stat status;
+    /* The front end's own end of the connection, kept open here, would hide that the front end has left. */
+    if (fstat(fd, &status) < 0 || S_ISSOCK(status.st_mode))
+        return refuse(exchange, -EINVAL, "its descriptor is a socket");
     if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0)
         return refuse(exchange, -errno, "its descriptor cannot be made non-blocking");
     return 0;
