@@ -114,6 +114,8 @@ static void test_mistakes(void **state)
         { DISK "--fd=x", "--fd=x" },
         { "--fd=-1 --blk-file=/d", "--fd=-1" },
         { "--fd=99999999999 --blk-file=/d", "--fd=99999999999" },
+        { DISK "--control-path=", "--control-path: empty" },
+        { "--control-path=/c --blk-file=/d", "/d: no socket" },
         { DISK "stray", "stray: unexpected argument" },
         { DISK "--no-such-option", "--no-such-option" },
         { DISK "--num-queues", "--num-queues" },
@@ -249,6 +251,28 @@ static void test_several_disks(void **state)
     vblkd_options_free(options);
 }
 
+static void test_disks_that_come_later(void **state)
+{
+    struct vblkd_options *options = good("--control-path=/c --num-queues=3 --cache=none -r");
+
+    (void)state;
+    assert_int_equal(options->disk_count, 0);
+    assert_string_equal(options->control_path, "/c");
+    assert_int_equal(options->disk_defaults.queue_count, 3);
+    assert_int_equal(options->disk_defaults.cache, VBLK_DISK_CACHE_NONE);
+    assert_true(options->disk_defaults.read_only);
+    vblkd_options_free(options);
+
+    /* What names one disk is not shared. */
+    options = good(DISK "--control-path=/c --name=one --serial=first");
+    assert_int_equal(options->disk_count, 1);
+    assert_null(options->disk_defaults.name);
+    assert_null(options->disk_defaults.serial);
+    assert_null(options->disk_defaults.socket_path);
+    assert_int_equal(options->disk_defaults.fd, -1);
+    vblkd_options_free(options);
+}
+
 static void test_what_is_printed(void **state)
 {
     static const struct {
@@ -273,6 +297,7 @@ int main(void)
         cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_one_disk),
         cmocka_unit_test(test_several_disks),
+        cmocka_unit_test(test_disks_that_come_later),
         cmocka_unit_test(test_what_is_printed),
     };
 

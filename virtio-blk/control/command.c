@@ -58,7 +58,7 @@ static const struct vblk_command commands[] = {
     { "add-disk", "Serve one more disk", NULL, true, vblk_command_add_disk },
     { "remove-disk", "Drain a disk and serve it no more", remove_arguments, false, vblk_command_remove_disk_co },
     { "set-poll", "Set the longest busy polling", poll_arguments, false, vblk_command_set_poll },
-    { "trace-baseline", "Let the next trace packets tell again what exists", NULL, false, vblk_command_trace_baseline },
+    { "trace-baseline", "Write once more into the trace what exists", NULL, false, vblk_command_trace_baseline },
 };
 
 const struct vblk_command *vblk_command_at(unsigned index)

@@ -15,6 +15,7 @@ import os
 import pathlib
 import socket
 import stat
+import subprocess
 import sys
 import threading
 
@@ -412,6 +413,31 @@ def paths_in_use(directory):
         client.ask("status")
 
 
+def a_service_managers_socket(directory):
+    """Passed as systemd passes sockets: descriptors from 3 on, with names; ours is the one called control."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(f"{directory}/control")
+    listener.listen()
+    # LISTEN_PID is the process that gets them: the shell's, which becomes vblkd.
+    command = ["sh", "-c", 'exec 3<&"$1"; shift; LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=control exec "$@"', "sh",
+               str(listener.fileno()), os.environ["VBLKD"], f"--socket-path={directory}/socket", "--blk-file=null:1M",
+               "--name=disk0"]
+    with open(directory / "log", "wb") as log:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log, pass_fds=[listener.fileno()])
+    listener.close()
+    try:
+        with Client(directory / "control") as client:
+            assert client.ask("status")["disks"][0]["name"] == "disk0"
+        process.terminate()
+        assert process.wait(DEADLINE_S) == 0, (directory / "log").read_text()
+        assert os.path.exists(directory / "control"), "the manager's socket is the manager's"
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
 main([every_answer_is_as_documented, totals_are_what_the_front_end_counted, a_drain_holds_still_and_loses_nothing,
       queues_move_under_load, a_resize_is_seen,
-      a_hundred_disks_come_and_go, twenty_clients_at_once, hostile_clients_harm_nobody, paths_in_use])
+      a_hundred_disks_come_and_go, twenty_clients_at_once, hostile_clients_harm_nobody, paths_in_use,
+      a_service_managers_socket])
