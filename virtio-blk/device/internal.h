@@ -90,7 +90,7 @@ struct vblk_queue {
 
     /* What the front end said; main loop's thread. */
     uint32_t size;
-    uint32_t base;            /* as vblk_virtqueue_config.base; without has_base a ring begins anew */
+    uint32_t base;            /* as vblk_virtqueue_config.base; see vblk_queue_base() */
     bool has_base;
     struct vhost_user_ring_address address;
     bool has_address;
@@ -239,6 +239,7 @@ bool vblk_dataplane_may_attach(const struct vblk_queue *queue); /* runs, and is 
 void vblk_dataplane_settle(struct vblk_device *device); /* nothing assigned any more: starting or failed -> stopped */
 
 /* queue.c; the queue's loop unless said otherwise. */
+uint32_t vblk_queue_base(const struct vblk_queue *queue); /* main loop: where a stopped ring goes on */
 int vblk_queue_create_ring(struct vblk_queue *queue);   /* main loop, detached; vq is NULL */
 void vblk_queue_destroy_ring(struct vblk_queue *queue); /* main loop, detached and drained; keeps the base */
 void vblk_queue_take_over(struct vblk_queue *queue);    /* main loop, before it has work: what another process left */

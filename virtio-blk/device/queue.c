@@ -412,12 +412,19 @@ void vblk_queue_end_work(struct vblk_queue *queue)
     queue->retry_timer = NULL;
 }
 
+uint32_t vblk_queue_base(const struct vblk_queue *queue)
+{
+    if (queue->has_base)
+        return queue->base;
+    return queue->device->features >> VIRTIO_F_RING_PACKED & 1 ? VBLK_VIRTQUEUE_BASE_PACKED : 0;
+}
+
 int vblk_queue_create_ring(struct vblk_queue *queue)
 {
     struct vblk_device *device = queue->device;
     struct vblk_virtqueue_config config = {
         .size = queue->size,
-        .base = queue->base,
+        .base = vblk_queue_base(queue),
         .features = device->features,
         .desc_user = queue->address.desc_user,
         .avail_user = queue->address.avail_user,
@@ -427,11 +434,7 @@ int vblk_queue_create_ring(struct vblk_queue *queue)
         .forget_slot_zero = device->faults & VBLK_FAULT_INFLIGHT_SLOT_ZERO,
     };
     struct vblk_virtqueue *vq;
-    int error;
-
-    if (!queue->has_base)
-        config.base = device->features >> VIRTIO_F_RING_PACKED & 1 ? VBLK_VIRTQUEUE_BASE_PACKED : 0;
-    error = vblk_virtqueue_create(&config, device->map, &vq);
+    int error = vblk_virtqueue_create(&config, device->map, &vq);
 
     if (error < 0)
         return error;

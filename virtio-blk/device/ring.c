@@ -298,7 +298,7 @@ static int get_ring_base_co(void *opaque, uint16_t index, uint32_t *base_out)
         return -EINVAL;
     vblk_dataplane_stop_ring_co(queue);
     vblk_dataplane_settle(device);
-    *base_out = queue->base;
+    *base_out = vblk_queue_base(queue);
     return 0;
 }
 

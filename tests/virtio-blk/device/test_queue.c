@@ -284,6 +284,41 @@ static void test_a_broken_queue_stops_alone(void **state)
     served_stop(&served);
 }
 
+static void test_a_broken_packed_queue_stops_alone(void **state)
+{
+    struct fe_options options = FE_OPTIONS_DEFAULT;
+    struct pollfd error = { .events = POLLIN };
+    struct served served;
+    struct front_end *fe;
+    struct fe_queue *queue;
+    uint32_t base;
+
+    (void)state;
+    options.queue_count = 2;
+    options.layout.packed = true;
+    served_start(&served, &(struct vblk_device_options){ .blk_file = "null:1M", .queue_count = 2 }, 1, 0);
+    fe = served_front_end(&served, &options);
+    queue = fe_queue(fe, 0);
+    assert_int_equal(served_request(fe, 0, VIRTIO_BLK_T_IN, 0, NULL, 512), VIRTIO_BLK_S_OK);
+    queue->packed_desc[1].id = queue->layout.size; /* no such buffer */
+    queue->packed_desc[1].addr = fe_queue_guest_addr(queue, queue->slots[0].header);
+    queue->packed_desc[1].len = 16;
+    __atomic_store_n(&queue->packed_desc[1].flags, 1 << VRING_PACKED_DESC_F_AVAIL, __ATOMIC_SEQ_CST);
+    fe_queue_kick(queue);
+    error.fd = fe_err_fd(fe);
+    assert_int_equal(poll(&error, 1, SERVED_DEADLINE_MS), 1);
+    assert_int_equal(served_request(fe, 1, VIRTIO_BLK_T_IN, 0, NULL, 512), VIRTIO_BLK_S_OK);
+    assert_int_equal(fe_queue_get_base(fe, 0, &base), 0);
+    assert_int_equal(base, 0x80018001);
+    /* A driver that takes it back is served. */
+    __atomic_store_n(&queue->packed_desc[1].flags, 0, __ATOMIC_SEQ_CST);
+    assert_int_equal(fe_queue_start(fe, 0), 0);
+    assert_int_equal(fe_queue_enable(fe, 0, true), 0);
+    assert_int_equal(served_request(fe, 0, VIRTIO_BLK_T_IN, 0, NULL, 512), VIRTIO_BLK_S_OK);
+    fe_destroy(fe);
+    served_stop(&served);
+}
+
 static bool has_let_its_notifier_go(struct vblk_device *device)
 {
     bool has_gone;
@@ -354,6 +389,7 @@ int main(void)
         cmocka_unit_test(test_a_driver_that_uses_up_the_budget),
         cmocka_unit_test(test_a_polled_ring),
         cmocka_unit_test(test_a_broken_queue_stops_alone),
+        cmocka_unit_test(test_a_broken_packed_queue_stops_alone),
         cmocka_unit_test(test_a_kick_descriptor_that_is_none),
         cmocka_unit_test(test_bursts_while_the_loop_polls),
     };

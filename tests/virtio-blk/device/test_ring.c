@@ -91,6 +91,68 @@ static void test_bases(void **state)
     fe_destroy(fe);
 }
 
+static struct front_end *packed_front_end(void)
+{
+    struct fe_options options = FE_OPTIONS_DEFAULT;
+
+    options.layout.packed = true;
+    options.layout.size = 99;
+    return served_connect(&served, &options);
+}
+
+/* Rings of a size that is no power of two, stopped in each turn and begun where they stood. */
+static void test_a_packed_ring_keeps_its_place(void **state)
+{
+    struct front_end *fe = packed_front_end();
+    uint32_t base, expected;
+
+    (void)state;
+    assert_int_equal(fe_negotiate(fe), 0);
+    assert_int_equal(fe_map(fe), 0);
+    assert_int_equal(say_state(fe, WIRE_SET_VRING_NUM, 1, 1025), -EREMOTEIO);
+    assert_int_equal(say_state(fe, WIRE_SET_VRING_NUM, 1, 1023), 0);
+    /* Both positions at 0, both wrap counters 1: where a ring begins of which nothing else was said. */
+    assert_int_equal(fe_queue_get_base(fe, 1, &base), 0);
+    assert_int_equal(base, 0x80008000);
+    assert_int_equal(say_state(fe, WIRE_SET_VRING_BASE, 1, 0x00058005), 0);
+    assert_int_equal(fe_queue_get_base(fe, 1, &base), 0);
+    assert_int_equal(base, 0x00058005);
+    assert_int_equal(fe_start(fe), 0);
+    for (unsigned done = 0; done < 250; done += 7) {
+        for (unsigned i = 0; i < 7; i++)
+            read_once(fe);
+        assert_int_equal(fe_queue_get_base(fe, 0, &base), 0);
+        expected = (done + 7) % 99 | ((done + 7) / 99 % 2 ? 0 : 0x8000);
+        assert_int_equal(base, expected | expected << 16);
+        assert_int_equal(fe_queue_start(fe, 0), 0);
+        assert_int_equal(fe_queue_enable(fe, 0, true), 0);
+    }
+    read_once(fe);
+    assert_int_equal(fe_stop(fe), 0);
+    fe_destroy(fe);
+}
+
+/* A place in a ring of one format means nothing in the other, as after another driver has come. */
+static void test_another_format_begins_anew(void **state)
+{
+    struct front_end *fe = packed_front_end();
+    uint64_t split = 1ull << 32 | 1ull << WIRE_F_PROTOCOL_FEATURES, packed = split | 1ull << 34;
+    uint32_t base;
+
+    (void)state;
+    assert_int_equal(fe_negotiate(fe), 0);
+    assert_int_equal(fe_map(fe), 0);
+    assert_int_equal(say_state(fe, WIRE_SET_VRING_BASE, 1, 0x00058005), 0);
+    assert_int_equal(fe_set(fe, WIRE_SET_FEATURES, &split, sizeof(split), NULL, 0), 0);
+    assert_int_equal(fe_queue_get_base(fe, 1, &base), 0);
+    assert_int_equal(base, 0);
+    assert_int_equal(say_state(fe, WIRE_SET_VRING_BASE, 1, 7), 0);
+    assert_int_equal(fe_set(fe, WIRE_SET_FEATURES, &packed, sizeof(packed), NULL, 0), 0);
+    assert_int_equal(fe_queue_get_base(fe, 1, &base), 0);
+    assert_int_equal(base, 0x80008000);
+    fe_destroy(fe);
+}
+
 static void test_a_running_ring_keeps_what_it_has(void **state)
 {
     struct front_end *fe = served_front_end(&served, NULL);
@@ -317,6 +379,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_sizes),
         TEST(test_bases),
+        TEST(test_a_packed_ring_keeps_its_place),
+        TEST(test_another_format_begins_anew),
         TEST(test_a_running_ring_keeps_what_it_has),
         TEST(test_enabling_again_and_again),
         TEST(test_enabled_before_its_kick_descriptor),
