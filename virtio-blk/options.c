@@ -10,11 +10,12 @@
 #include "server/disk_keys.h"
 
 #define POLL_MAX_NS_DEFAULT 32000
+#define NBD_RECONNECT_S_DEFAULT 30
 
 /* What the command line says as text, before it is checked. */
 struct raw_options {
     char *socket_path, *blk_file, *num_queues, *iothreads, *serial, *block_size, *cache, *poll_max_ns, *stack_guard;
-    char *coroutine_pool, *loop_monitor, *notify, *request_lock, *on_disk_error, *name, *socket_mode, *socket_group, *fd, *user, *sandbox;
+    char *coroutine_pool, *loop_monitor, *notify, *request_lock, *on_disk_error, *nbd_reconnect, *name, *socket_mode, *socket_group, *fd, *user, *sandbox;
     char *control_path;
     char **disks, **faults, **injections;
     gboolean read_only, busy_poll, print_capabilities, version, no_tracing;
@@ -160,6 +161,7 @@ static int check_disks(const struct raw_options *raw, struct vblkd_options *opti
                                                   .block_size_bytes = 512,
                                                   .socket_mode = -1,
                                                   .instant_on_loop = options->instant_on_loop,
+                                                  .nbd_reconnect_s = NBD_RECONNECT_S_DEFAULT,
                                                   .request_lock = options->request_lock,
                                                   .faults = options->faults };
     char *injections = raw->injections ? g_strjoinv(";", raw->injections) : NULL;
@@ -174,6 +176,7 @@ static int check_disks(const struct raw_options *raw, struct vblkd_options *opti
         { "read-only", raw->read_only ? "on" : NULL },
         { "inject", injections },
         { "on-disk-error", raw->on_disk_error },
+        { "nbd-reconnect", raw->nbd_reconnect },
     };
     /* The plain options describe the first disk if one of them names it. */
     bool has_plain = raw->blk_file || raw->socket_path || raw->fd || (!raw->disks && !raw->control_path);
@@ -228,7 +231,7 @@ static void raw_clear(struct raw_options *raw)
     char **texts[] = { &raw->socket_path, &raw->blk_file, &raw->num_queues, &raw->iothreads, &raw->serial,
                        &raw->block_size, &raw->cache, &raw->poll_max_ns, &raw->loop_monitor, &raw->notify,
                        &raw->stack_guard,
-                       &raw->coroutine_pool, &raw->request_lock, &raw->on_disk_error, &raw->name, &raw->socket_mode, &raw->socket_group, &raw->fd,
+                       &raw->coroutine_pool, &raw->request_lock, &raw->on_disk_error, &raw->nbd_reconnect, &raw->name, &raw->socket_mode, &raw->socket_group, &raw->fd,
                        &raw->user, &raw->sandbox, &raw->control_path };
 
     for (unsigned i = 0; i < G_N_ELEMENTS(texts); i++)
@@ -264,7 +267,7 @@ int vblkd_options_parse(int argc, char **argv, struct vblkd_options **options_ou
         { "socket-path", 0, 0, G_OPTION_ARG_FILENAME, &raw->socket_path, "Listen for the front end at PATH", "PATH" },
         { "fd", 0, 0, G_OPTION_ARG_STRING, &raw->fd, "Use descriptor N: a connected or a listening socket", "N" },
         { "blk-file", 0, 0, G_OPTION_ARG_FILENAME, &raw->blk_file,
-          "Serve DISK: a file, a block device, or null:SIZE", "DISK" },
+          "Serve DISK: a file, a block device, null:SIZE, or nbd:URI", "DISK" },
         { "read-only", 'r', 0, G_OPTION_ARG_NONE, &raw->read_only, "The driver may not write", NULL },
         { "num-queues", 0, 0, G_OPTION_ARG_STRING, &raw->num_queues, "Queues to offer (default: 64)", "N" },
         { "iothreads", 0, 0, G_OPTION_ARG_STRING, &raw->iothreads, "Threads that run queues (default: 1)", "N" },
@@ -276,6 +279,8 @@ int vblkd_options_parse(int argc, char **argv, struct vblkd_options **options_ou
           "writeback (the page cache) or none (direct I/O) (default: writeback)", "MODE" },
         { "disk", 0, 0, G_OPTION_ARG_STRING_ARRAY, &raw->disks,
           "One more disk: socket-path=PATH,blk-file=DISK,num-queues=N,...; repeatable", "KEYS" },
+        { "nbd-reconnect", 0, 0, G_OPTION_ARG_STRING, &raw->nbd_reconnect,
+          "How long requests wait for an NBD server that is lost; 0: they fail at once (default: 30)", "SECONDS" },
         { "on-disk-error", 0, 0, G_OPTION_ARG_STRING, &raw->on_disk_error,
           "Tell the driver when the disk fails, or wait until it is resumed: report or stop (default: report)", "ACTION" },
         { "inject", 0, 0, G_OPTION_ARG_STRING_ARRAY, &raw->injections,

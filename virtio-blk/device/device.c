@@ -43,7 +43,8 @@ static void free_device(struct vblk_device *device)
 int vblk_device_create(const struct vblk_device_options *options, struct vblk_device **device_out, char **message_out)
 {
     struct vblk_disk_options disk_options = { .read_only = options->read_only, .cache = options->cache,
-                                              .inject = options->inject };
+                                              .inject = options->inject,
+                                              .nbd_reconnect_s = options->nbd_reconnect_s };
     struct vblk_device *device = g_new0(struct vblk_device, 1);
     struct vhost_user_session_options session_options;
     const char *name = options->name ? options->name : options->socket_path ? options->socket_path : "vblkd";

@@ -36,6 +36,7 @@ struct vblk_device_options {
     bool read_only;
     enum vblk_disk_cache cache;
     enum vblk_on_disk_error on_disk_error;
+    unsigned nbd_reconnect_s; /**< as in struct vblk_disk_options */
     const char *inject;       /**< rules of an experiment (disk/inject_rule.h), or NULL */
     uint16_t queue_count;     /**< 1..VBLK_QUEUES_MAX */
     uint32_t block_size_bytes; /**< 512 or 4096 */

@@ -37,6 +37,9 @@ struct vblk_disk_loop {
 
 int vblk_disk_null_open(const char *size_text, const struct vblk_disk_options *options, struct vblk_disk **disk_out,
                         char **message_out);
+/** An NBD server (nbd_connect.h says which specs); one that cannot be reached now is refused. */
+int vblk_disk_nbd_open(const char *spec, const struct vblk_disk_options *options, struct vblk_disk **disk_out,
+                       char **message_out);
 int vblk_disk_file_open(const char *path, const struct vblk_disk_options *options, struct vblk_disk **disk_out,
                         char **message_out);
 

@@ -14,6 +14,8 @@ static int open_kind(const char *spec, const struct vblk_disk_options *options, 
 {
     if (g_str_has_prefix(spec, "null:"))
         return vblk_disk_null_open(spec + strlen("null:"), options, disk_out, message_out);
+    if (g_regex_match_simple("^nbds?(\\+[a-z]+)?:", spec, 0, 0))
+        return vblk_disk_nbd_open(spec, options, disk_out, message_out);
     return vblk_disk_file_open(spec, options, disk_out, message_out);
 }
 

@@ -22,13 +22,14 @@ enum vblk_disk_cache { VBLK_DISK_CACHE_WRITEBACK, VBLK_DISK_CACHE_NONE };
 struct vblk_disk_options {
     bool read_only;
     enum vblk_disk_cache cache;
+    unsigned nbd_reconnect_s; /**< how long requests wait for an NBD server that is lost; 0: they fail at once */
     const char *inject; /**< rules of an experiment (inject_rule.h), or NULL */
 };
 
 struct vblk_disk_facts {
     uint64_t size_bytes;
     uint32_t align_bytes; /**< offsets, lengths and memory must be multiples (direct I/O); 1 otherwise */
-    const char *backend;  /**< "null", "file" */
+    const char *backend;  /**< "null", "file", "nbd" */
     bool read_only;
     bool instant;         /**< reads and writes end at once and move no bytes (null): they never yield, also outside a coroutine,
                                and their order among themselves shows nowhere */
@@ -41,7 +42,7 @@ struct vblk_disk_facts {
 };
 
 /**
- * @spec: a file or block device, or null:SIZE (null:1G).
+ * @spec: a file or block device, null:SIZE (null:1G), or an NBD server (nbd_connect.h).
  *
  * Returns:   0, or -errno with one line in message_out (object, cause, remedy; caller frees with g_free): missing,
  *            unreadable, locked by another process (OFD locks on QEMU's bytes, so that QEMU and we exclude each

@@ -8,6 +8,9 @@
 /* sun_path holds 108 bytes with its end. */
 #define SOCKET_PATH_MAX 107
 
+/* A day: who waits longer does not wait for a server. */
+#define NBD_RECONNECT_S_MAX 86400
+
 #define wrong g_strdup_printf
 
 static bool parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *number_out)
@@ -38,7 +41,7 @@ static char *set_fd(struct vblk_device_options *disk, const char *value)
 static char *set_blk_file(struct vblk_device_options *disk, const char *value)
 {
     if (*value == '\0')
-        return wrong("--blk-file: empty (say a file, a block device, or null:SIZE)");
+        return wrong("--blk-file: empty (say a file, a block device, null:SIZE, or nbd:URI)");
     disk->blk_file = value;
     return NULL;
 }
@@ -91,6 +94,16 @@ static char *set_cache(struct vblk_device_options *disk, const char *value)
     return NULL;
 }
 
+static char *set_nbd_reconnect(struct vblk_device_options *disk, const char *value)
+{
+    uint64_t number;
+
+    if (!parse_number(value, 0, NBD_RECONNECT_S_MAX, &number))
+        return wrong("--nbd-reconnect=%s: must be 0 to %d seconds", value, NBD_RECONNECT_S_MAX);
+    disk->nbd_reconnect_s = number;
+    return NULL;
+}
+
 static char *set_on_disk_error(struct vblk_device_options *disk, const char *value)
 {
     if (strcmp(value, "report") != 0 && strcmp(value, "stop") != 0)
@@ -134,13 +147,14 @@ static char *set_socket_group(struct vblk_device_options *disk, const char *valu
 static const struct vblk_disk_key keys[] = {
     { "socket-path", VBLK_KEY_TEXT, "Listen for the front end there", set_socket_path },
     { "fd", VBLK_KEY_NUMBER, "Use this descriptor: a connected or a listening socket", set_fd },
-    { "blk-file", VBLK_KEY_TEXT, "A file, a block device, or null:SIZE", set_blk_file },
+    { "blk-file", VBLK_KEY_TEXT, "A file, a block device, null:SIZE, or nbd:URI", set_blk_file },
     { "name", VBLK_KEY_TEXT, "Name in messages and traces (default: the socket path)", set_name },
     { "read-only", VBLK_KEY_SWITCH, "The driver may not write", set_read_only },
     { "num-queues", VBLK_KEY_NUMBER, "Queues to offer", set_num_queues },
     { "serial", VBLK_KEY_TEXT, "Serial number, up to 20 bytes (default: the end of the name)", set_serial },
     { "block-size", VBLK_KEY_NUMBER, "Block size shown to the driver, 512 or 4096", set_block_size },
     { "cache", VBLK_KEY_TEXT, "writeback (the page cache) or none (direct I/O)", set_cache },
+    { "nbd-reconnect", VBLK_KEY_NUMBER, "Seconds that requests wait for a lost NBD server", set_nbd_reconnect },
     { "on-disk-error", VBLK_KEY_TEXT, "What becomes of errors: report (to the driver) or stop (until resumed)", set_on_disk_error },
     { "inject", VBLK_KEY_TEXT, "Delay, reorder or fail requests by rules, for an experiment", set_inject },
     { "socket-mode", VBLK_KEY_TEXT, "Mode of the socket, octal", set_socket_mode },
@@ -199,7 +213,7 @@ char *vblk_disk_keys_parse(struct vblk_device_options *disk, const char *text, G
 char *vblk_disk_keys_check(const struct vblk_device_options *disk)
 {
     if (!disk->blk_file)
-        return wrong("no disk: say --blk-file=FILE (a file, a block device, or null:SIZE)");
+        return wrong("no disk: say --blk-file=FILE (a file, a block device, null:SIZE, or nbd:URI)");
     if (!disk->socket_path && disk->fd < 0)
         return wrong("%s: no socket: say --socket-path=PATH or --fd=N", disk->blk_file);
     if (disk->socket_path && disk->fd >= 0)
