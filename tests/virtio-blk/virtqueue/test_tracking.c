@@ -4,7 +4,8 @@
  * Method: a child takes and gives back chains out of order, as compiled for use, and is stepped through instruction by
  *         instruction. Whenever shared memory has changed, that is what a kill would leave: a copy of it is given to a
  *         new virtqueue, which must find each request that the driver waits for, once, either in the used ring or to be
- *         done, the old ones first and in their order. Further: regions that cannot be believed, and the fault.
+ *         done, the old ones first and in their order. On split and packed rings, with chains that are shown one by one and in
+ *         batches. Further: regions that cannot be believed, and the fault.
  * Broken: a restart loses a request (the guest hangs) or completes one twice (the guest's data is wrong).
  */
 #include <setjmp.h>
@@ -22,12 +23,14 @@
 #include <errno.h>
 #include <signal.h>
 
-#include "guest.h"
+#include "packed_guest.h"
 #include "vhost_user/inflight_split.h"
 
 #define SIZE 8
 #define TURNS 12
 #define BASE 0xfffc /* the indices wrap on the way */
+#define BASE_PACKED 0x8006
+#define PACKED_CHAIN 2 /* descriptors of a chain on a packed ring */
 
 static struct sigaction guarding; /* memory_guard.c's, which cmocka replaces by its own for each test */
 
@@ -37,28 +40,37 @@ struct world {
     struct vhost_user_inflight inflight;
     uint8_t *part; /* queue 1's */
     int region_fd;
+    bool is_packed;
+    unsigned heads; /* chains that may be out */
 };
 
 /* What the driver knows. */
 struct driver {
-    uint16_t seen;           /* used index */
-    unsigned offered;        /* so far */
-    int sequence_of[SIZE];   /* -1: the driver has it; else when it was offered */
+    uint16_t seen;         /* used index, or position */
+    unsigned offered;      /* so far */
+    int sequence_of[SIZE]; /* by head or buffer id; -1: the driver has it; else when it was offered */
 };
 
-static void make_world(struct world *world)
+static struct driver new_driver(bool is_packed)
+{
+    struct driver driver = { .seen = is_packed ? BASE_PACKED : BASE };
+    memset(driver.sequence_of, -1, sizeof driver.sequence_of);
+    return driver;
+}
+
+static void make_world(struct world *world, bool is_packed)
 {
     const struct vhost_user_inflight_description asked = { .queue_count = 2, .queue_size = SIZE };
     struct vhost_user_inflight_description answer;
     const char *reason;
-    *world = (struct world){ 0 };
-    guest_init(&world->guest, SIZE, 0, BASE);
+    *world = (struct world){ .is_packed = is_packed, .heads = is_packed ? SIZE / PACKED_CHAIN : SIZE };
+    guest_init(&world->guest, SIZE, is_packed ? GUEST_F_PACKED : 0, is_packed ? BASE_PACKED : BASE);
     vblk_virtqueue_destroy(world->guest.vq);
     world->guest.vq = NULL;
-    assert_int_equal(vhost_user_inflight_create_fd(&asked, false, &answer, &world->region_fd), 0);
+    assert_int_equal(vhost_user_inflight_create_fd(&asked, is_packed, &answer, &world->region_fd), 0);
     assert_int_equal(vhost_user_inflight_map(&answer, world->region_fd, &world->inflight, &reason), 0);
-    world->part = vhost_user_inflight_queue(&world->inflight, 1, false, SIZE, &reason);
-    for (unsigned i = 0; i < SIZE; i++)
+    world->part = vhost_user_inflight_queue(&world->inflight, 1, is_packed, SIZE, &reason);
+    for (unsigned i = 0; i < SIZE && !is_packed; i++)
         guest_desc(&world->guest, i, GUEST_DATA + i * 512, 512, 2 /* writable */, 0);
 }
 
@@ -73,7 +85,8 @@ static struct vblk_virtqueue *serve(struct world *world, bool faulty)
 {
     /* The base is what a front end knows that was not told: where it believes us to have been at first. */
     const struct vblk_virtqueue_config config = { .size = SIZE,
-                                                  .base = BASE,
+                                                  .base = world->is_packed ? BASE_PACKED * 0x10001u : BASE,
+                                                  .features = world->is_packed ? GUEST_F_PACKED : 0,
                                                   .desc_user = GUEST_DESC + GUEST_USER_OFFSET,
                                                   .avail_user = GUEST_AVAIL + GUEST_USER_OFFSET,
                                                   .used_user = GUEST_USED + GUEST_USER_OFFSET,
@@ -88,14 +101,37 @@ static struct vblk_virtqueue *serve(struct world *world, bool faulty)
 static void offer(struct world *world, struct driver *driver, uint16_t head)
 {
     driver->sequence_of[head] = (int)driver->offered++;
-    guest_offer(&world->guest, head);
+    if (world->is_packed)
+        packed_offer(&world->guest,
+                     (struct packed_part[]){ { GUEST_DATA + head * 1024u, 256, 0 },
+                                             { GUEST_DATA + head * 1024u + 512, 512, 2 /* writable */ } },
+                     PACKED_CHAIN, head);
+    else
+        guest_offer(&world->guest, head);
+}
+
+static bool next_used(const struct world *world, struct driver *driver, uint32_t *head_out)
+{
+    uint16_t id;
+    uint32_t size_bytes;
+    if (world->is_packed) {
+        if (!packed_used(&world->guest, driver->seen, &id, &size_bytes))
+            return false;
+        driver->seen = packed_advance(&world->guest, driver->seen, PACKED_CHAIN);
+        *head_out = id;
+        return true;
+    }
+    if (driver->seen == guest_used_index(&world->guest))
+        return false;
+    *head_out = guest_used_head(&world->guest, driver->seen++);
+    return true;
 }
 
 /* Take what the device gave back; each must be one that it had. */
 static void reap(struct world *world, struct driver *driver)
 {
-    while (driver->seen != guest_used_index(&world->guest)) {
-        uint32_t head = guest_used_head(&world->guest, driver->seen++);
+    uint32_t head;
+    while (next_used(world, driver, &head)) {
         assert_true(head < SIZE && driver->sequence_of[head] >= 0);
         driver->sequence_of[head] = -1;
     }
@@ -121,14 +157,19 @@ static void device_child(struct world *world)
     struct vblk_virtqueue *vq = serve(world, false);
     for (unsigned turn = 0; turn < TURNS; turn++) {
         raise(SIGSTOP); /* the driver's turn */
-        while (count < 5)
+        while (count < world->heads / 2 + 1)
             out[count++] = must_pop(vq);
-        while (count > 2) {
+        while (count > 1) {
             random = random * 1103515245 + 12345;
             unsigned at = (random >> 16) % count;
-            vblk_virtqueue_push(vq, out[at], 512);
+            /* Turn by turn: each at once; all together by the last one; all together by asking about interrupts. */
+            if (turn % 3 == 0 || (turn % 3 == 1 && count == 2))
+                vblk_virtqueue_push(vq, out[at], 512);
+            else
+                vblk_virtqueue_push_unseen(vq, out[at], 512);
             out[at] = out[--count];
         }
+        (void)vblk_virtqueue_should_interrupt(vq);
     }
     _exit(0);
 }
@@ -137,7 +178,7 @@ static void device_child(struct world *world)
 
 struct image {
     uint8_t rings[GUEST_DATA - GUEST_LOW];
-    uint8_t part[16 + SIZE * 16];
+    uint8_t part[32 + SIZE * 32];
 };
 
 static void take_image(const struct world *world, struct image *image)
@@ -146,6 +187,7 @@ static void take_image(const struct world *world, struct image *image)
     memcpy(image->part, world->part, sizeof image->part);
 }
 
+/* Of a driver that is at @avail_index. */
 static void put_image(struct world *world, const struct image *image, uint16_t avail_index)
 {
     memcpy(guest_at(&world->guest, GUEST_LOW), image->rings, sizeof image->rings);
@@ -155,14 +197,15 @@ static void put_image(struct world *world, const struct image *image, uint16_t a
 
 /* The next device, on a copy: it finishes everything, and the driver gets each request back once. Returns how many it
  * found in flight. */
-static unsigned check_recovery(struct world *heir, const struct image *image, const struct driver *before)
+static unsigned check_recovery(struct world *heir, const struct image *image, const struct driver *before,
+                               uint16_t avail_index)
 {
     struct driver driver = *before;
     struct vblk_element *out[SIZE + 1], *element;
     unsigned count = 0, recovered = 0, announced;
     const char *reason;
     int error, sequence = -1;
-    put_image(heir, image, (uint16_t)(BASE + driver.offered));
+    put_image(heir, image, avail_index);
     reap(heir, &driver); /* what was given back before the kill */
     struct vblk_virtqueue *vq = serve(heir, false);
     bool resumed = vblk_virtqueue_resumed(vq, &announced);
@@ -183,21 +226,20 @@ static unsigned check_recovery(struct world *heir, const struct image *image, co
     reap(heir, &driver);
     for (unsigned head = 0; head < SIZE; head++)
         assert_int_equal(driver.sequence_of[head], -1); /* none is lost */
-    assert_int_equal(driver.seen, (uint16_t)(BASE + driver.offered)); /* none came twice */
+    assert_int_equal(driver.seen, avail_index); /* none came twice */
     vblk_virtqueue_destroy(vq);
     return recovered;
 }
 
-static void a_kill_at_any_instruction_loses_nothing(void **state)
+static void kill_at_any_instruction(bool is_packed)
 {
     struct world world, heir;
     static struct image image, now;
-    struct driver driver = { .seen = BASE };
+    struct driver driver = new_driver(is_packed);
     unsigned turns = 0, images = 0, recovered = 0;
     int status;
-    memset(driver.sequence_of, -1, sizeof driver.sequence_of);
-    make_world(&world);
-    make_world(&heir);
+    make_world(&world, is_packed);
+    make_world(&heir, is_packed);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -215,8 +257,8 @@ static void a_kill_at_any_instruction_loses_nothing(void **state)
         if (WSTOPSIG(status) == SIGSTOP && !first) {
             turns++;
             reap(&world, &driver);
-            for (unsigned i = 0; i < SIZE; i++) {
-                uint16_t head = (uint16_t)((i * 3 + turns) % SIZE);
+            for (unsigned i = 0; i < world.heads; i++) {
+                uint16_t head = (uint16_t)((i * 3 + turns) % world.heads);
                 if (driver.sequence_of[head] < 0)
                     offer(&world, &driver, head);
             }
@@ -228,7 +270,7 @@ static void a_kill_at_any_instruction_loses_nothing(void **state)
         if (memcmp(&now, &image, sizeof now) != 0) {
             image = now;
             images++;
-            recovered += check_recovery(&heir, &image, &driver);
+            recovered += check_recovery(&heir, &image, &driver, world.guest.avail_index);
         }
         assert_int_equal(ptrace(PTRACE_SINGLESTEP, child, NULL, NULL), 0);
         assert_int_equal(waitpid(child, &status, 0), child);
@@ -237,17 +279,27 @@ static void a_kill_at_any_instruction_loses_nothing(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
     assert_int_equal(turns, TURNS);
     print_message("%u states of memory, %u requests recovered\n", images, recovered);
-    assert_true(images > TURNS * 3 * 6 && recovered > images);
+    assert_true(images > TURNS * 2 * 6 && recovered > images);
     end_world(&world);
     end_world(&heir);
+}
+
+static void a_kill_at_any_instruction_loses_nothing(void **state)
+{
+    kill_at_any_instruction(false);
+}
+
+static void nor_does_one_on_a_packed_ring(void **state)
+{
+    kill_at_any_instruction(true);
 }
 
 /* ---- what else a start may find ---- */
 
 static void first_start(struct world *world, struct driver *driver, unsigned taken)
 {
-    make_world(world);
-    *driver = (struct driver){ .seen = BASE };
+    make_world(world, false);
+    *driver = new_driver(false);
     for (uint16_t head = 0; head < SIZE; head++)
         offer(world, driver, head);
     struct vblk_virtqueue *vq = serve(world, false);
@@ -311,11 +363,11 @@ static void a_region_that_cannot_be_believed_breaks_the_queue(void **state)
 static void a_region_that_is_cut_off_breaks_the_queue(void **state)
 {
     struct world world;
-    struct driver driver = { .seen = BASE };
+    struct driver driver = new_driver(false);
     const struct vhost_user_inflight_description said = { 4096, 0, 2, SIZE, 0 };
     const char *reason;
     int error, fd = memfd_create("unsealed", MFD_CLOEXEC);
-    make_world(&world);
+    make_world(&world, false);
     vhost_user_inflight_unmap(&world.inflight);
     assert_int_equal(ftruncate(fd, 4096), 0);
     assert_int_equal(vhost_user_inflight_map(&said, fd, &world.inflight, &reason), 0);
@@ -361,11 +413,12 @@ static void pending_is_pending(void **state)
 int main(void)
 {
     struct world world;
-    make_world(&world);
+    make_world(&world, false);
     end_world(&world);
     sigaction(SIGBUS, NULL, &guarding);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_kill_at_any_instruction_loses_nothing),
+        cmocka_unit_test(nor_does_one_on_a_packed_ring),
         cmocka_unit_test(the_fault_forgets_slot_zero),
         cmocka_unit_test(a_region_that_cannot_be_believed_breaks_the_queue),
         cmocka_unit_test(a_region_that_is_cut_off_breaks_the_queue),
