@@ -4,7 +4,7 @@ and every acknowledged write is there.
 
 Method: a front end stamps and checks a disk file through several queues and outlives the device: it keeps the in-flight
 region and comes back to the next one on the left-over socket path, with everything that it had in flight. At a random
-moment after each connection, in the middle of the recovery too, the device gets SIGKILL. The front end ends the run if a
+moment after each connection, in the middle of the recovery too, the device gets SIGKILL, now and then SIGTERM. The front end ends the run if a
 request completes that was not in flight, or one does not complete; then every block must hold exactly its last
 generation. The disk completes out of order, by chance and by injection; rings are split and packed, with and without
 indirect descriptors and event indices. If it fails: a request is forgotten or done twice after a restart, an
@@ -61,9 +61,12 @@ class Loop:
             time.sleep(self.random.uniform(0, KILL_AFTER_S))
             if load.process.poll() is not None:
                 break
-            self.server.kill()
+            if self.random.random() < 0.1:
+                self.server.stop()  # drained: the next one takes up nothing, and goes on all the same
+            else:
+                self.server.kill()
+                self.killed += 1
             self.count_recovered()
-            self.killed += 1
             self.serve(options)
 
     def run(self, generation, rings, disk):

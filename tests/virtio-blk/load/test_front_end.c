@@ -122,6 +122,20 @@ static void test_restart_goes_on_where_it_stopped(void **state)
     fake_free(server);
 }
 
+/* What was in flight cannot be given to another server; where it can, see kill_loop.py. */
+static void test_no_reconnect_without_a_region(void **state)
+{
+    struct fake_server *server = fake_start(&fake_defaults);
+    struct fe_options options = options_for(server);
+    options.protocol_wanted = 1ull << WIRE_P_INFLIGHT_SHMFD;
+    struct front_end *fe = fe_create(&options);
+    assert_int_equal(fe_open(fe), 0);
+    assert_int_equal(fe_reconnect(fe), -ENOTSUP);
+    assert_non_null(strstr(fe_error(fe), "may be lost"));
+    assert_int_equal(read_block(fe), VIRTIO_BLK_S_OK); /* and nothing was changed */
+    finish(server, fe);
+}
+
 static void test_faults_in_messages(void **state)
 {
     const struct {
@@ -203,6 +217,7 @@ int main(void)
         cmocka_unit_test(test_without_protocol_features),
         cmocka_unit_test(test_several_memory_regions),
         cmocka_unit_test(test_restart_goes_on_where_it_stopped),
+        cmocka_unit_test(test_no_reconnect_without_a_region),
         cmocka_unit_test(test_faults_in_messages),
         cmocka_unit_test(test_what_cannot_be_agreed),
     };

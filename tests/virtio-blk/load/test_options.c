@@ -146,6 +146,8 @@ static void test_bad_values_are_named(void **state)
     assert_usage("vblk-load --socket-path=/s --no-protocol-features", "--size");
     assert_usage("vblk-load --socket-path=/s --passes=2", "--passes"); /* verify's option */
     assert_usage("vblk-load verify --socket-path=/s --write-only --read-only", "exclude each other");
+    assert_usage("vblk-load verify --socket-path=/s --reconnect=1 --restarts=1", "exclude each other");
+    assert_usage("vblk-load verify --socket-path=/s --reconnect=-1", "--reconnect=-1");
     assert_usage("vblk-load verify --socket-path=/s --read-only --passes=2", "--passes=2");
     assert_usage("vblk-load verify --socket-path=/s --runtime=3", "--runtime"); /* the load's option */
     assert_usage("vblk-load info --socket-path=/s --bs=4K", "--bs");
