@@ -40,6 +40,9 @@ static void assert_used(struct guest *guest, uint16_t at, uint16_t id, uint32_t 
     assert_true(packed_used(guest, at, &found_id, &found_bytes));
     assert_int_equal(found_id, id);
     assert_int_equal(found_bytes, size_bytes);
+    /* The length counts only with this flag. */
+    const struct vring_packed_desc *desc = guest_at(guest, GUEST_DESC);
+    assert_int_equal(desc[at & 0x7fff].flags & WRITE, size_bytes ? WRITE : 0);
 }
 
 static void assert_not_used(struct guest *guest, uint16_t at)
