@@ -4,8 +4,8 @@
 Method: QEMU plugs a module of memory; the guest brings it online as movable, which is where the kernel then takes the
 buffers of programs from, and verifies the disk by direct I/O. That they did lie there shows on the host: pages of the
 module are mapped in the device. The module is taken offline and unplugged, and must be gone from the device, too. The disk
-grows and shrinks over the control socket; the guest sees its new size without asking, and writes to what it gained. Then
-the cache mode is changed from inside, and read back.
+grows and shrinks over the control socket, with its driver and without; the guest sees its new size without asking, and
+writes to what it gained. Then the cache mode is changed from inside, and read back.
 
 If it fails: guests with hot-plugged memory lose data or hang, memory of guests stays with the device, or a disk has to be
 detached to grow.
@@ -81,7 +81,9 @@ def resize(guest, server):
               "conv=notrunc 2>/dev/null && dd if=/dev/vda bs=64k skip=1520 iflag=direct 2>/dev/null | cmp - /tmp/end")
     server.control("resize", size_bytes=DISK_BYTES)
     expect_size(guest, DISK_BYTES)
-    server.control("resize", size_bytes=LARGER_BYTES)
+    guest.run("rmmod virtio_blk && test ! -b /dev/vda")
+    server.control("resize", size_bytes=LARGER_BYTES)  # while nobody listens
+    load_driver(guest)
     expect_size(guest, LARGER_BYTES)
     guest.run("dd if=/dev/vda bs=64k skip=1520 iflag=direct 2>/dev/null | cmp - /tmp/end")
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Goal: a guest that reboots, and one whose driver comes and goes, finds its disk as it left it, on all of its queues.
 
-Method: four processors and so four queues on two IOThreads. The guest writes and verifies with fio on all of them, unloads
+Method: four processors and so four queues on two IOThreads. The guest writes and verifies with fio on all of them, is paused
+and goes on several times meanwhile (the front end asks where the rings stand, and sets them up there again), unloads
 and loads its driver, resets the machine without powering it off, and comes up again: the front end stays connected and
 negotiates anew on the same connection. Each time the whole disk must have the same checksum, and fio must verify again
 what it wrote before. In between firmware and kernels may have used the device as they like.
@@ -25,6 +26,18 @@ QUEUES = 4
 FIO = ("/usr/sbin/fio --name=verify --filename=/dev/vda --rw=randwrite --bs=16k --size=6M --offset_increment=8M "
        f"--numjobs={QUEUES} --cpus_allowed=0-3 --cpus_allowed_policy=split --ioengine=libaio --iodepth=8 --direct=1 "
        "--verify=crc32c --verify_fatal=1 --randseed=42 --thread")
+
+
+PAUSES = 5
+
+
+def pause_while_it_writes(guest):
+    guest.run(f"{FIO} >/tmp/fio.log 2>&1 & echo $! >/tmp/fio.pid")
+    for _ in range(PAUSES):
+        guest.monitor.run("stop")
+        guest.monitor.run("cont")
+        guest.run("true")
+    guest.run("while kill -0 $(cat /tmp/fio.pid) 2>/dev/null; do usleep 100000; done; grep -q 'err= 0' /tmp/fio.log", 180)
 
 
 def checksum(guest):
@@ -62,8 +75,8 @@ def test(directory, image):
         with Guest(directory, image, server.socket_path, queues=QUEUES, processors=QUEUES, reboots=True) as guest:
             load_driver(guest)
             expect_queues(guest, server)
-            step("write and verify on four queues")
-            guest.run(FIO, 180)
+            step("write and verify on four queues, paused now and then")
+            pause_while_it_writes(guest)
             expect_all_used(server)
             expected = checksum(guest)
             step("unload and load the driver")

@@ -155,6 +155,7 @@ struct vblk_device {
     unsigned faults;
     bool instant;             /* reads and writes run on the loop's own stack, and are not tracked */
     uint64_t features;        /* negotiated */
+    bool tell_at_start;       /* the size has changed since the driver's rings stopped */
     _Atomic bool writeback;   /* the driver's choice if it negotiated CONFIG_WCE: a write may be acknowledged before it is stable */
 
     struct rt_loop *main_loop;
@@ -201,6 +202,9 @@ int vblk_config_read(const struct vblk_device *device, uint32_t offset, uint32_t
 int vblk_config_write(struct vblk_device *device, uint32_t offset, uint32_t size, const uint8_t *bytes);
 void vblk_config_set_features(struct vblk_device *device, uint64_t features); /* negotiated; 0 when forgotten */
 void vblk_config_forget_front_end(struct vblk_device *device); /* as it was at first */
+
+/* resize.c: the device has started. A size that changed while it was stopped is told now. Coroutine of the main loop. */
+void vblk_resize_started_co(struct vblk_device *device);
 
 /* notifier.c: one queue's host notifier. */
 int vblk_notifier_assign(struct vblk_queue *queue, int fd); /* fd -1: a ring that is polled */

@@ -15,6 +15,13 @@ int vblk_config_changed_co(struct vblk_device *device)
     return vhost_user_session_config_changed(device->session) ? 0 : -ENOTCONN;
 }
 
+void vblk_resize_started_co(struct vblk_device *device)
+{
+    if (device->tell_at_start)
+        (void)vblk_config_changed_co(device);
+    device->tell_at_start = false;
+}
+
 int vblk_device_resize_co(struct vblk_device *device, uint64_t size_bytes)
 {
     struct vblk_disk_facts facts;
@@ -38,7 +45,11 @@ int vblk_device_resize_co(struct vblk_device *device, uint64_t size_bytes)
     }
     vblk_log(&device->log, VBLK_LOG_INFO, "resized from %" G_GUINT64_FORMAT " to %" G_GUINT64_FORMAT " bytes", old_bytes,
              facts.size_bytes);
-    if (facts.size_bytes != old_bytes && vblk_config_changed_co(device) < 0)
+    if (facts.size_bytes == old_bytes)
+        return 0;
+    if (vblk_config_changed_co(device) < 0)
         vblk_log(&device->log, VBLK_LOG_INFO, "the new size is seen when the front end asks next: it was not told");
+    /* QEMU does not listen while its device is stopped, and later shows the driver what it read before. */
+    device->tell_at_start = atomic_load_explicit(&device->state, memory_order_relaxed) != VBLK_STARTED;
     return 0;
 }

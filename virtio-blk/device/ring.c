@@ -59,7 +59,11 @@ static void replace_call_fd_co(struct vblk_queue *queue, int fd)
     close_fd(&old);
 }
 
-/* Nothing is left of the driver: rings stopped, their descriptors closed, features forgotten. */
+/*
+ * Nothing is left of the driver: rings stopped and to be set up anew, features forgotten. Where a ring stopped can still be
+ * asked for, and its call and error descriptors stay: front ends reset the device first and ask then, as part of a mere
+ * pause, and give some descriptors once a connection.
+ */
 static void forget_driver_co(struct vblk_device *device)
 {
     vblk_dataplane_stop_co(device);
@@ -68,9 +72,7 @@ static void forget_driver_co(struct vblk_device *device)
         struct vblk_queue *queue = &device->queues[i];
 
         vblk_dataplane_stop_ring_co(queue); /* given a notifier, never part of a start */
-        replace_call_fd_co(queue, -1);
-        close_fd(&queue->error_fd);
-        queue->size = queue->base = 0;
+        queue->size = 0;
         queue->has_base = queue->has_address = false;
         atomic_store_explicit(&queue->enabled, false, memory_order_relaxed);
     }
@@ -80,13 +82,19 @@ static void forget_driver_co(struct vblk_device *device)
     vblk_config_set_features(device, 0);
 }
 
-/* Nor of the front end: its memory is let go. */
+/* Nor of the front end: its descriptors are closed, its memory is let go. */
 static void forget_front_end_co(struct vblk_device *device)
 {
     struct vhost_user_memory_map *map;
 
     forget_driver_co(device);
     vblk_config_forget_front_end(device);
+    device->tell_at_start = false; /* the next one reads it all */
+    for (unsigned i = 0; i < device->queue_count; i++) {
+        replace_call_fd_co(&device->queues[i], -1);
+        close_fd(&device->queues[i].error_fd);
+        device->queues[i].base = 0;
+    }
     map = device->map;
     device->map = NULL;
     vblk_dirty_set_log_co(device, NULL);
@@ -208,13 +216,17 @@ static int set_ring_base(void *opaque, uint16_t index, uint32_t base)
 static int start_what_is_ready_co(struct vblk_queue *queue)
 {
     struct vblk_device *device = queue->device;
+    int error;
 
     if (queue->running || !vblk_dataplane_ring_ready(queue))
         return 0;
     if (is_state(device, VBLK_STARTED))
         return vblk_dataplane_add_ring_co(queue);
     vblk_dataplane_open_start(device);
-    return vblk_dataplane_start_co(device);
+    error = vblk_dataplane_start_co(device);
+    if (error == 0)
+        vblk_resize_started_co(device);
+    return error;
 }
 
 static int set_ring_kick_co(void *opaque, uint16_t index, int fd)

@@ -5,8 +5,9 @@
  * The device answers through one bit: FEATURES_OK stays only if the features were accepted. DEVICE_NEEDS_RESET is not used:
  * a queue that breaks stops alone here, and the others go on.
  *
- * A reset forgets what belongs to the driver: rings and features. Memory, the back end's channel and the protocol features
- * belong to the connection; front ends do not announce them again.
+ * A reset forgets what belongs to the driver: rings and features. Memory, the back end's channel, the protocol features and
+ * whether they were agreed on belong to the connection; front ends do not announce them again. QEMU 7.2 writes status 0 as the
+ * first act of every stop, also when it only pauses the guest, and goes on with SET_VRING_ENABLE and GET_VRING_BASE.
  *
  * Source: vhost-user specification, VHOST_USER_SET_STATUS, GET_STATUS, RESET_DEVICE; VIRTIO 1.2, 2.1.
  */
@@ -22,7 +23,7 @@
 int vhost_user_reset_device_co(struct exchange *exchange)
 {
     struct vhost_user_session *session = exchange->session;
-    session->features = 0;
+    session->features &= UINT64_C(1) << VHOST_USER_F_PROTOCOL_FEATURES; /* the front end's, not the driver's */
     session->features_accepted = false;
     session->status = 0;
     return session->ops->reset_device_co(session->opaque);

@@ -207,6 +207,35 @@ static void test_without_a_channel_or_a_front_end(void **state)
     served_stop(&served);
 }
 
+/* A front end that does not listen while its device is stopped is told once more when it has started. */
+static void test_resized_while_stopped(void **state)
+{
+    struct front_end *fe;
+
+    (void)state;
+    serve("null:1M", false, 512);
+    fe = front_end(true);
+    assert_int_equal(fe_stop(fe), 0);
+    assert_int_equal(resize(2 * MIB), 0);
+    expect_told(fe);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(fe_start(fe), 0);
+        if (i == 0)
+            expect_told(fe);
+        assert_ends_at(fe, 2 * MIB);
+        expect_not_told(fe);
+        assert_int_equal(fe_stop(fe), 0);
+    }
+    assert_int_equal(resize(MIB), 0);
+    fe_destroy(fe);
+    /* What the next one reads is right from the beginning. */
+    fe = front_end(true);
+    assert_ends_at(fe, MIB);
+    expect_not_told(fe);
+    fe_destroy(fe);
+    served_stop(&served);
+}
+
 struct reader {
     pthread_t thread;
     struct front_end *fe;
@@ -254,6 +283,7 @@ int main(void)
         cmocka_unit_test_setup(test_a_file_grows_and_is_never_cut, make_image),
         cmocka_unit_test_setup(test_what_cannot_be, make_image),
         cmocka_unit_test(test_without_a_channel_or_a_front_end),
+        cmocka_unit_test(test_resized_while_stopped),
         cmocka_unit_test_setup(test_resizes_under_load, make_image),
     };
     int fd = mkstemp(image), failed;

@@ -327,7 +327,7 @@ static void test_resets_and_new_negotiation(void **state)
         read_once(fe);
         assert_int_equal(fe_write_config(fe, 32, 0, WIRE_CONFIG_BY_DRIVER), 0);
         if (i % 3 == 0)
-            assert_int_equal(fe_stop(fe), 0); /* stopped first, or all at once by the reset */
+            assert_int_equal(fe_stop(fe), 0); /* stopped first, afterwards, or all at once by the reset */
         if (i % 2 == 0)
             assert_int_equal(fe_set_status(fe, 0), 0);
         else
@@ -335,14 +335,16 @@ static void test_resets_and_new_negotiation(void **state)
         served_wait(&served, served_is_stopped, "a reset stops all rings");
         assert_int_equal(fe_get_status(fe, &status), 0);
         assert_int_equal(status, 0);
-        for (unsigned q = 0; q < 2; q++) {
+        for (unsigned q = 0; q < 2; q++)
             assert_int_equal(served.device->queues[q].kick_fd, -1);
-            assert_int_equal(atomic_load(&served.device->queues[q].call_fd), -1);
+        /* A monitor that only pauses its guest resets first, and asks then where the rings stand: fe_stop() compares. */
+        if (i % 3 == 1) {
+            assert_int_equal(fe_queue_enable(fe, 0, false), 0);
+            assert_int_equal(fe_stop(fe), 0);
         }
         /* Neither can the driver flush, nor does its front end read the field again. */
         assert_int_equal(fe_read_config(fe), 0);
         assert_int_equal(fe_info(fe)->config.wce, 0);
-        assert_int_equal(fe_queue_enable(fe, 0, true), -EREMOTEIO);
         assert_int_equal(fe_set(fe, WIRE_SET_FEATURES, &features, sizeof(features), NULL, 0), 0);
     }
     assert_int_equal(fe_start(fe), 0);
