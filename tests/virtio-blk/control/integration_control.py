@@ -246,6 +246,33 @@ def a_resize_is_seen(directory):
         assert result["checked_count"] == 3 * SIZE // 65536 and result["mismatch_count"] == 0, result
 
 
+def open_requests_are_listed_and_a_failed_disk_resumed(directory):
+    with controlled(directory, "--inject=op=read,error=100,count=8,skip=20", "--on-disk-error=stop") as server, \
+         Client(server.control) as client:
+        with BackgroundLoad(server.socket_path, "--queues=2", "--iodepth=4", "--rw=randread", "--number-ios=500",
+                            "--json") as reader:
+            # The disk fails, and holds all that the front end has out.
+            wait_for(lambda: client.ask("requests")["total"] == 8 and client.ask("status")["disks"][0]["paused"], DEADLINE_S,
+                     "every request is held")
+            answer = client.ask("requests", limit=3)
+            assert len(answer["requests"]) == 3 and answer["total"] == 8, answer
+            requests = client.ask("requests", device="disk0")["requests"]
+            ages = [request["age_ns"] for request in requests]
+            assert ages == sorted(ages, reverse=True), ages
+            assert {request["queue"] for request in requests} == {0, 1}, requests
+            for request in requests:
+                assert request["type"] == "read" and request["size_bytes"] == 4096 and request["device"] == "disk0", request
+                assert request["offset_bytes"] % 4096 == 0 and request["offset_bytes"] < 1 << 30, request
+            client.refused("requests", "there is no disk of that name", device="disk1")
+            retried = 0
+            while reader.process.poll() is None:
+                retried += client.ask("resume")["retried"]
+            status, out, err = reader.finish()
+            assert status == 0 and json.loads(out)["total_ios"] == 500 and retried >= 8, (status, out, err, retried)
+        read = client.ask("stats")["disks"][0]["requests"]["read"]
+        assert read["requests"] == 500 and read["errors"] == 0, read
+
+
 def a_hundred_disks_come_and_go(directory):
     # No disk at the start; the settings that all share are the options'.
     arguments = ("--num-queues=2", "--block-size=4096", f"--control-path={directory}/control")
@@ -439,5 +466,6 @@ def a_service_managers_socket(directory):
 
 main([every_answer_is_as_documented, totals_are_what_the_front_end_counted, a_drain_holds_still_and_loses_nothing,
       queues_move_under_load, a_resize_is_seen,
+      open_requests_are_listed_and_a_failed_disk_resumed,
       a_hundred_disks_come_and_go, twenty_clients_at_once, hostile_clients_harm_nobody, paths_in_use,
       a_service_managers_socket])

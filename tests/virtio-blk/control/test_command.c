@@ -1,6 +1,6 @@
 /*
  * Goal:   requests are understood as the schema says, and whatever is none is answered with one line that tells why.
- * Method: the table is compared with schema.json, command by command and argument by argument; each argument is left out
+ * Method: the table is compared with schema.json and the manuals, command by command and argument by argument; each argument is left out
  *         and given every wrong type; lines of rubbish, among them one that would overflow a stack if it were parsed.
  * If it fails: a client that follows the documentation is refused, or one that does not ends the process.
  */
@@ -87,6 +87,56 @@ static void test_schema_is_the_table(void **state)
     }
     assert_int_equal(json_object_size(json_object_get(json_object_get(schema, "$defs"), "arguments")), count);
     assert_int_equal(json_object_size(json_object_get(json_object_get(schema, "$defs"), "return")), count);
+}
+
+/* A manual's text as it is read: the source without what marks dashes and fonts. */
+static char *read_manual(const char *path)
+{
+    char *text;
+    char **parts;
+
+    if (!g_file_get_contents(path, &text, NULL, NULL))
+        fail_msg("%s: cannot be read", path);
+    parts = g_strsplit(text, "\\-", -1);
+    g_free(text);
+    text = g_strjoinv("-", parts);
+    g_strfreev(parts);
+    return text;
+}
+
+/* ".TP" and then ".B NAME" or ".BR NAME ..."; the whole line, or NULL. */
+static char *heading_of(const char *manual, const char *name)
+{
+    for (const char *at = strstr(manual, ".TP\n"); at; at = strstr(at + 1, ".TP\n")) {
+        const char *line = at + strlen(".TP\n"), *word = strchr(line, ' ');
+
+        if (word && g_str_has_prefix(word + 1, name) && strchr(" \n", word[1 + strlen(name)]))
+            return g_strndup(line, strcspn(line, "\n"));
+    }
+    return NULL;
+}
+
+static void test_manuals_are_the_table(void **state)
+{
+    char *manual = read_manual(MANUAL), *client = read_manual(CLIENT_MANUAL);
+    const struct vblk_command *command;
+
+    (void)state;
+    for (unsigned i = 0; (command = vblk_command_at(i)); i++) {
+        char *heading = heading_of(manual, command->name);
+        struct vblk_argument argument;
+
+        if (!heading)
+            fail_msg("%s: %s is not in it", MANUAL, command->name);
+        for (unsigned j = 0; vblk_command_argument_at(command, j, &argument); j++)
+            if ((argument.required || !command->takes_disk_keys) && !strstr(heading, argument.name))
+                fail_msg("%s: %s without its argument %s", MANUAL, command->name, argument.name);
+        g_free(heading);
+        if (!strstr(client, command->name))
+            fail_msg("%s: %s is not in it", CLIENT_MANUAL, command->name);
+    }
+    g_free(manual);
+    g_free(client);
 }
 
 static json_t *good_value(const struct vblk_argument *argument)
@@ -212,6 +262,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_schema_is_the_table),
+        cmocka_unit_test(test_manuals_are_the_table),
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_lines),
         cmocka_unit_test(test_deep_lines),
