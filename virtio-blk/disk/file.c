@@ -31,6 +31,12 @@ struct file_disk {
     _Atomic int sync_error; /* negative errno once data in the page cache may have been lost */
 };
 
+/* For an entry of the submission queue; on the stack of the coroutine that waits. */
+struct file_waiter {
+    struct rt_coroutine *co;
+    struct file_waiter *next;
+};
+
 struct file_loop {
     struct vblk_disk_loop context;
     struct io_uring ring;
@@ -39,6 +45,7 @@ struct file_loop {
     int fd;                  /* index 0 of the registered files, or the descriptor */
     unsigned sqe_flags;
     bool reaped; /* since the descriptor's handler ran */
+    struct file_waiter *waiters, **last_waiter;
 };
 
 /* Lives on the stack of the coroutine that waits for it. */
@@ -64,6 +71,19 @@ static bool file_reap(struct file_loop *loop)
     return progress;
 }
 
+/* Each takes an entry, or comes back here. */
+static void file_wake_waiters(struct file_loop *loop)
+{
+    while (loop->waiters && io_uring_sq_space_left(&loop->ring) > 0) {
+        struct file_waiter *waiter = loop->waiters;
+
+        loop->waiters = waiter->next;
+        if (!loop->waiters)
+            loop->last_waiter = &loop->waiters;
+        rt_coroutine_enter(waiter->co);
+    }
+}
+
 static void file_submit(void *opaque)
 {
     struct file_loop *loop = opaque;
@@ -79,7 +99,8 @@ static void file_submit(void *opaque)
     }
     /* Page-cache hits complete inside the call. */
     file_reap(loop);
-    if (io_uring_sq_ready(&loop->ring) > 0)
+    file_wake_waiters(loop);
+    if (io_uring_sq_ready(&loop->ring) > 0 || loop->waiters)
         rt_bh_schedule(loop->submit_bh);
 }
 
@@ -119,13 +140,24 @@ static const struct rt_fd_callbacks file_callbacks = {
     .poll_ready = file_poll_ready,
 };
 
+static void file_wait_for_room_co(struct file_loop *loop)
+{
+    struct file_waiter waiter = { .co = rt_coroutine_self() };
+
+    *loop->last_waiter = &waiter;
+    loop->last_waiter = &waiter.next;
+    rt_bh_schedule(loop->submit_bh);
+    rt_coroutine_yield();
+}
+
 static struct io_uring_sqe *file_sqe_co(struct file_loop *loop)
 {
     struct io_uring_sqe *sqe = io_uring_get_sqe(&loop->ring);
 
     while (!sqe) {
-        if (io_uring_submit(&loop->ring) < 0)
-            io_uring_get_events(&loop->ring);
+        /* Busy: a kernel whose completions must be taken first. That is the loop's work, not this coroutine's. */
+        if (io_uring_submit(&loop->ring) <= 0)
+            file_wait_for_room_co(loop);
         sqe = io_uring_get_sqe(&loop->ring);
     }
     if (io_uring_sq_ready(&loop->ring) == 1)
@@ -304,6 +336,7 @@ static int file_attach_loop(struct vblk_disk *disk, struct rt_loop *rt_loop, str
     int result;
 
     loop->context.disk = disk;
+    loop->last_waiter = &loop->waiters;
     loop->fd = file->fd;
     result = ring_init(&loop->ring);
     if (result < 0)

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <glib.h>
 #include <limits.h>
+#include <liburing.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -170,6 +171,37 @@ static void test_more_than_the_ring_holds(void **state)
     disk_loop_close(&dl);
 }
 
+static unsigned busy_count;
+
+int __real_io_uring_submit(struct io_uring *ring);
+int __wrap_io_uring_submit(struct io_uring *ring);
+
+int __wrap_io_uring_submit(struct io_uring *ring)
+{
+    if (busy_count > 0) {
+        busy_count--;
+        return -EBUSY;
+    }
+    return __real_io_uring_submit(ring);
+}
+
+/* A full submission queue that the kernel does not take yet: requests wait in the loop, which goes on. */
+static void test_a_busy_kernel(void **state)
+{
+    struct disk_loop dl;
+    struct many many = { .dl = &dl };
+
+    (void)state;
+    disk_loop_open(&dl, path, &(struct vblk_disk_options){ 0 });
+    busy_count = 3000;
+    for (unsigned i = 0; i < MANY; i++)
+        rt_coroutine_enter(rt_coroutine_create(read_one, &many));
+    disk_loop_wait(&dl, &many.done);
+    assert_int_equal(many.failed, 0);
+    assert_int_equal(busy_count, 0);
+    disk_loop_close(&dl);
+}
+
 /* ---- failures ---- */
 
 static void test_a_file_that_was_cut_short(void **state)
@@ -328,6 +360,7 @@ int main(void)
         TEST(test_direct),
         TEST(test_more_pieces_than_the_kernel_takes),
         TEST(test_more_than_the_ring_holds),
+        TEST(test_a_busy_kernel),
         TEST(test_a_file_that_was_cut_short),
         TEST(test_no_dispatch_looks_vain),
         TEST(test_no_room),
