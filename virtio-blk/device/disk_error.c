@@ -23,8 +23,11 @@ static bool is_paused(const struct vblk_disk_errors *errors)
     return atomic_load_explicit(&errors->pauses, memory_order_relaxed) & 1;
 }
 
-static void wait_locked_co(struct vblk_disk_errors *errors, const struct vblk_queue *queue)
+static void wait_locked_co(struct vblk_disk_errors *errors, struct vblk_request *request)
 {
+    const struct vblk_queue *queue = request->queue;
+
+    vblk_request_set_stage(request, VBLK_BACKEND); /* what it waits for is the disk */
     errors->waiting_count++;
     while (is_paused(errors) && queue->drains == 0)
         (void)rt_co_queue_wait_mutex_co(&errors->waiting, &errors->lock); /* nobody cancels */
@@ -39,7 +42,7 @@ uint32_t vblk_disk_error_gate_co(struct vblk_request *request)
     /* A hint: whoever comes past it just as the device pauses goes to the disk, as those that are there already. */
     if (is_paused(errors) && queue->drains == 0) {
         rt_mutex_lock(&errors->lock);
-        wait_locked_co(errors, queue);
+        wait_locked_co(errors, request);
         rt_mutex_unlock(&errors->lock);
     }
     return atomic_load_explicit(&errors->pauses, memory_order_relaxed);
@@ -87,7 +90,7 @@ bool vblk_disk_error_retry_co(struct vblk_request *request, int result, uint32_t
         report(errors, request, result,
                "the device is paused (look after the disk, then send the control socket's command 'resume')");
     }
-    wait_locked_co(errors, queue);
+    wait_locked_co(errors, request);
     rt_mutex_unlock(&errors->lock);
     return true;
 }
