@@ -92,6 +92,7 @@ struct vblk_queue {
     uint32_t size;
     uint32_t base;            /* as vblk_virtqueue_config.base; see vblk_queue_base() */
     bool has_base;
+    bool base_is_past;        /* `base` is where a driver that was reset has left it: told when asked, not begun at */
     struct vhost_user_ring_address address;
     bool has_address;
     bool has_kick;            /* SET_VRING_KICK came: the ring may start */

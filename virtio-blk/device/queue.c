@@ -438,6 +438,7 @@ int vblk_queue_create_ring(struct vblk_queue *queue)
 
     if (error < 0)
         return error;
+    queue->base_is_past = false;
     pthread_mutex_lock(&device->ring_lock);
     queue->vq = vq;
     queue->features = device->features;

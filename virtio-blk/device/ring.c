@@ -73,6 +73,7 @@ static void forget_driver_co(struct vblk_device *device)
 
         vblk_dataplane_stop_ring_co(queue); /* given a notifier, never part of a start */
         queue->size = 0;
+        queue->base_is_past |= queue->has_base;
         queue->has_base = queue->has_address = false;
         atomic_store_explicit(&queue->enabled, false, memory_order_relaxed);
     }
@@ -93,7 +94,7 @@ static void forget_front_end_co(struct vblk_device *device)
     for (unsigned i = 0; i < device->queue_count; i++) {
         replace_call_fd_co(&device->queues[i], -1);
         close_fd(&device->queues[i].error_fd);
-        device->queues[i].base = 0;
+        device->queues[i].base_is_past = false;
     }
     map = device->map;
     device->map = NULL;
@@ -148,7 +149,7 @@ static int set_features_co(void *opaque, uint64_t features)
     vblk_config_set_features(device, features);
     /* Where a ring of one format stopped says nothing about the other. */
     for (unsigned i = 0; i < device->queue_count && was_packed != is_packed(device); i++)
-        device->queues[i].has_base = false;
+        device->queues[i].has_base = device->queues[i].base_is_past = false;
     if (changed & UINT64_C(1) << VHOST_F_LOG_ALL)
         vblk_dirty_apply_co(device);
     return 0;
@@ -209,6 +210,7 @@ static int set_ring_base(void *opaque, uint16_t index, uint32_t base)
         return -EBUSY;
     queue->base = base;
     queue->has_base = true;
+    queue->base_is_past = false;
     return 0;
 }
 
@@ -310,7 +312,7 @@ static int get_ring_base_co(void *opaque, uint16_t index, uint32_t *base_out)
         return -EINVAL;
     vblk_dataplane_stop_ring_co(queue);
     vblk_dataplane_settle(device);
-    *base_out = vblk_queue_base(queue);
+    *base_out = queue->base_is_past ? queue->base : vblk_queue_base(queue);
     return 0;
 }
 

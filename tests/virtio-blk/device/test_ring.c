@@ -97,6 +97,7 @@ static struct front_end *packed_front_end(void)
 
     options.layout.packed = true;
     options.layout.size = 99;
+    options.queue_count = 2;
     return served_connect(&served, &options);
 }
 
@@ -299,23 +300,23 @@ static void test_the_cache_mode_can_be_written(void **state)
     fe_destroy(fe);
 }
 
-static struct front_end *with_status(void)
+static struct front_end *with_status(bool packed)
 {
     struct fe_options options = FE_OPTIONS_DEFAULT;
 
+    options.layout.packed = packed;
     options.queue_count = 2;
     options.protocol_wanted = 1ull << WIRE_P_STATUS | 1ull << WIRE_P_RESET_DEVICE | 1ull << WIRE_P_CONFIGURE_MEM_SLOTS;
     return served_connect(&served, &options);
 }
 
 /* As a monitor brings a guest up, resets it and brings it up again: memory is announced once, everything else anew. */
-static void test_resets_and_new_negotiation(void **state)
+static void resets_and_new_negotiation(bool is_packed)
 {
-    struct front_end *fe = with_status();
+    struct front_end *fe = with_status(is_packed);
     const uint64_t up = WIRE_STATUS_ACKNOWLEDGE | WIRE_STATUS_DRIVER | WIRE_STATUS_FEATURES_OK | WIRE_STATUS_DRIVER_OK;
     uint64_t features, status;
 
-    (void)state;
     assert_int_equal(fe_negotiate(fe), 0);
     assert_int_equal(fe_map(fe), 0);
     features = fe_info(fe)->features;
@@ -352,9 +353,16 @@ static void test_resets_and_new_negotiation(void **state)
     fe_destroy(fe);
 }
 
+static void test_resets_and_new_negotiation(void **state)
+{
+    (void)state;
+    resets_and_new_negotiation(false);
+    resets_and_new_negotiation(true);
+}
+
 static void test_resets_at_any_point(void **state)
 {
-    struct front_end *fe = with_status();
+    struct front_end *fe = with_status(false);
 
     (void)state;
     /* At every point of a front end's life, also when there is nothing to reset. */
