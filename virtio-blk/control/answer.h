@@ -11,11 +11,4 @@ json_t *vblk_answer_text(const char *text);
 void vblk_answer_set_text(json_t *object, const char *name, const char *text);
 void vblk_answer_set_number(json_t *object, const char *name, uint64_t number);
 
-/** A list that somebody else's visitors fill. */
-struct vblk_answer_list {
-    json_t *array;
-    const char *device; /**< whose entries are being added, where that matters */
-    uint32_t device_id;
-};
-
 #endif

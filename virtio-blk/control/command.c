@@ -1,7 +1,7 @@
 #include "control/command.h"
 
 #include <glib.h>
-#include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "control/answer.h"
@@ -261,9 +261,7 @@ static char *make_answer(json_t *result, char *message, const json_t *id)
         json_object_set(answer, "id", (json_t *)id);
     text = json_dumps(answer, JSON_COMPACT);
     json_decref(answer);
-    line = malloc(strlen(text) + 2);
-    if (line)
-        stpcpy(stpcpy(line, text), "\n");
+    line = g_strconcat(text, "\n", NULL);
     free(text);
     return line;
 }

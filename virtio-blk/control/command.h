@@ -43,7 +43,7 @@ const char *vblk_argument_type_name(enum vblk_argument_type type);
 /** NULL: they are what the table says. Else why not, in one line (g_free). */
 char *vblk_command_check(const struct vblk_command *command, const json_t *arguments);
 
-/** Run what a line asks for. The answer is one line with its end; the caller frees it with free(). May yield. */
+/** Run what a line asks for. The answer is one line with its end; the caller frees it with g_free(). May yield. */
 char *vblk_command_line_co(struct vblk_control *control, const char *line, size_t length);
 /** The answer to a line that was too long to be kept. */
 char *vblk_command_refuse_line(size_t max);

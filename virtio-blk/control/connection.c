@@ -1,6 +1,5 @@
 /* One client of the control socket, in a coroutine of the main loop: reads a line, runs it, answers, reads the next. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -72,7 +71,7 @@ static bool is_blank(const char *line, size_t length)
     return true;
 }
 
-/* What is left when a line has been answered. */
+/* 0, or why the connection cannot go on. */
 static int answer_co(struct vblk_connection *connection, enum vblk_line kind, const char *line, size_t length)
 {
     char *text;
@@ -83,7 +82,7 @@ static int answer_co(struct vblk_connection *connection, enum vblk_line kind, co
     text = kind == VBLK_LINE_WHOLE ? vblk_command_line_co(connection->control, line, length)
                                    : vblk_command_refuse_line(VBLK_LINE_MAX);
     error = send_co(connection, text, strlen(text));
-    free(text);
+    g_free(text);
     return error;
 }
 

@@ -108,9 +108,15 @@ json_t *vblk_command_stats(struct vblk_control *control, const json_t *arguments
 
 /* ---- queues ---- */
 
+struct queue_list {
+    json_t *array;
+    const char *device; /* whose queues are being added */
+    uint32_t device_id;
+};
+
 static void describe_queue(const struct vblk_queue_status *status, void *opaque)
 {
-    const struct vblk_answer_list *list = opaque;
+    const struct queue_list *list = opaque;
     json_t *queue;
 
     if (!status->has_ring && !status->size && !status->broken_reason)
@@ -137,7 +143,7 @@ static void describe_queue(const struct vblk_queue_status *status, void *opaque)
 
 static void describe_queues(const struct vblk_devices_entry *entry, void *opaque)
 {
-    struct vblk_answer_list *list = opaque;
+    struct queue_list *list = opaque;
     struct vblk_device_status status;
 
     vblk_device_status(entry->device, &status);
@@ -148,7 +154,7 @@ static void describe_queues(const struct vblk_devices_entry *entry, void *opaque
 
 json_t *vblk_command_queues(struct vblk_control *control, const json_t *arguments, char **message_out)
 {
-    struct vblk_answer_list list = { .array = json_array() };
+    struct queue_list list = { .array = json_array() };
 
     vblk_devices_each(control->options.devices, describe_queues, &list);
     return json_pack("{s:o}", "queues", list.array);

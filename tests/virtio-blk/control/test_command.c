@@ -240,7 +240,7 @@ static void test_lines(void **state)
 
         if (!strstr(answer, cases[i].answer))
             fail_msg("%s: answered %s", cases[i].line, answer);
-        free(answer);
+        g_free(answer);
     }
 }
 
@@ -253,7 +253,7 @@ static void test_deep_lines(void **state)
         memset(line, "[{"[i], VBLK_LINE_MAX);
         answer = ask(line, VBLK_LINE_MAX);
         assert_non_null(strstr(answer, "nests too deeply"));
-        free(answer);
+        g_free(answer);
     }
     g_free(line);
 }
