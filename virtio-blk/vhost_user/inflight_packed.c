@@ -64,7 +64,7 @@ static int settle_last_batch(struct vhost_user_inflight_packed *part, const stru
 /* Which entries nobody owns yet, while lists are read that the front end may have knotted. */
 struct census {
     bool *owned;
-    uint16_t desc_num;
+    uint16_t desc_num, owned_count;
 };
 
 static bool own(struct census *census, uint16_t index)
@@ -72,6 +72,7 @@ static bool own(struct census *census, uint16_t index)
     if (index >= census->desc_num || census->owned[index])
         return false;
     census->owned[index] = true;
+    census->owned_count++;
     return true;
 }
 
@@ -135,8 +136,9 @@ static int read_region(struct vhost_user_inflight_packed_queue *queue, uint16_t 
     free(census.owned);
     if (total < 0)
         return total;
-    if (total > size)
-        return refuse(reason_out, "the in-flight region has more descriptors in flight than the ring");
+    /* With an entry that is neither free nor in flight there would be too few for a full ring. */
+    if (total > size || census.owned_count != queue->desc_num)
+        return refuse(reason_out, "the in-flight region's entries are not all free or in flight, or too many are");
     vhost_user_inflight_sort(pending, count);
     queue->counter = count ? pending[count - 1].counter + 1 : 0;
     queue->used_index = LOAD(queue->part->used_idx);

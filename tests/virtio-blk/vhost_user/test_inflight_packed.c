@@ -218,6 +218,9 @@ static void what_cannot_be_is_refused(void **state)
     assert_int_equal(recover(), -EINVAL);
     assert_non_null(reason);
     region.part.desc[slot].num = 3;
+    region.part.desc[5].next = SIZE; /* two entries that nobody has */
+    assert_int_equal(recover(), -EINVAL);
+    region.part.desc[5].next = 6;
     assert_int_equal(recover(), 1);
 }
 
@@ -248,8 +251,8 @@ static void random_regions_are_refused_or_sound(void **state)
             assert_true(position.used_index < SIZE && position.avail_index < SIZE);
             for (int i = 0; i < count; i++)
                 give(pending[i].slot, vhost_user_inflight_packed_count(&queue, pending[i].slot), true, true);
-            for (unsigned i = 0; i < 2; i++)
-                (void)take(9, SIZE / 4);
+            for (unsigned i = 0; i < SIZE; i++) /* a full ring */
+                (void)take(9, 1);
         }
         for (size_t i = 0; i < sizeof region.fence; i += 64)
             assert_int_equal(region.fence[i], 0x5a);

@@ -27,7 +27,7 @@
 #include "vhost_user/inflight_split.h"
 
 #define SIZE 8
-#define TURNS 12
+#define TURNS 6
 #define BASE 0xfffc /* the indices wrap on the way */
 #define BASE_PACKED 0x8006
 #define PACKED_CHAIN 2 /* descriptors of a chain on a packed ring */
@@ -162,7 +162,7 @@ static void device_child(struct world *world)
         while (count > 1) {
             random = random * 1103515245 + 12345;
             unsigned at = (random >> 16) % count;
-            /* Turn by turn: each at once; all together by the last one; all together by asking about interrupts. */
+            /* In turn: each at once; all together by the last one; all together by asking about interrupts. */
             if (turn % 3 == 0 || (turn % 3 == 1 && count == 2))
                 vblk_virtqueue_push(vq, out[at], 512);
             else
@@ -176,21 +176,26 @@ static void device_child(struct world *world)
 
 /* ---- what a kill would leave ---- */
 
+/* The head of each ring area, which holds the whole of a small ring. */
 struct image {
-    uint8_t rings[GUEST_DATA - GUEST_LOW];
+    uint8_t desc[SIZE * 16], avail[64], used[128];
     uint8_t part[32 + SIZE * 32];
 };
 
 static void take_image(const struct world *world, struct image *image)
 {
-    memcpy(image->rings, guest_at(&world->guest, GUEST_LOW), sizeof image->rings);
+    memcpy(image->desc, guest_at(&world->guest, GUEST_DESC), sizeof image->desc);
+    memcpy(image->avail, guest_at(&world->guest, GUEST_AVAIL), sizeof image->avail);
+    memcpy(image->used, guest_at(&world->guest, GUEST_USED), sizeof image->used);
     memcpy(image->part, world->part, sizeof image->part);
 }
 
 /* Of a driver that is at @avail_index. */
 static void put_image(struct world *world, const struct image *image, uint16_t avail_index)
 {
-    memcpy(guest_at(&world->guest, GUEST_LOW), image->rings, sizeof image->rings);
+    memcpy(guest_at(&world->guest, GUEST_DESC), image->desc, sizeof image->desc);
+    memcpy(guest_at(&world->guest, GUEST_AVAIL), image->avail, sizeof image->avail);
+    memcpy(guest_at(&world->guest, GUEST_USED), image->used, sizeof image->used);
     memcpy(world->part, image->part, sizeof image->part);
     world->guest.avail_index = avail_index;
 }
