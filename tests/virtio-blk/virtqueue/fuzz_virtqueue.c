@@ -138,6 +138,7 @@ static void notifications(struct machine *machine, bool off)
         (void)vblk_virtqueue_enable_notifications(machine->guest->vq);
     (void)vblk_virtqueue_pending(machine->guest->vq);
     (void)vblk_virtqueue_peek_avail_index(machine->guest->vq);
+    (void)vblk_virtqueue_waiting(machine->guest->vq);
 }
 
 static void run_split(struct machine *machine, struct input *input)
