@@ -156,6 +156,20 @@ static void test_same_seed_same_fate(void **state)
     assert_true(other.ended == REQUESTS);
 }
 
+static void test_the_disk_behind_it_is_resized(void **state)
+{
+    struct vblk_disk_facts facts;
+    struct disk_loop dl;
+
+    (void)state;
+    disk_loop_open(&dl, "null:1M", &(struct vblk_disk_options){ .inject = "delay-us=1" });
+    assert_int_equal(vblk_disk_resize(dl.disk, 2 << 20), 0);
+    vblk_disk_facts(dl.disk, &facts);
+    assert_int_equal(facts.size_bytes, 2 << 20);
+    assert_int_equal(vblk_disk_resize(dl.disk, 1000), -EINVAL);
+    disk_loop_close(&dl);
+}
+
 static void test_bad_rules(void **state)
 {
     struct vblk_disk *disk = NULL;
@@ -177,6 +191,7 @@ int main(void)
         cmocka_unit_test(test_fails_by_rule),
         cmocka_unit_test(test_flushes),
         cmocka_unit_test(test_same_seed_same_fate),
+        cmocka_unit_test(test_the_disk_behind_it_is_resized),
         cmocka_unit_test(test_bad_rules),
     };
 
