@@ -36,14 +36,16 @@ class Guest:
     disk_options: more of QEMU's options of the disk device
     memory_max_mb: what memory can grow to while it runs, see plug_memory(); None: it stays as it is
     reconnects: QEMU waits for a server that has gone, and gives the next one the in-flight region
+    incoming:   path of a socket on which the guest comes by migration: it is not waited for
     reboots:    a guest that reboots comes up again, see reboot(); else that ends it
 
     The device's id in QEMU is "vblk". QEMU's monitor is `monitor`, see qmp.py.
     """
 
     def __init__(self, directory, image, disk, queues=2, memory_mb=512, processors=2, disk_options="",
-                 memory_max_mb=None, reboots=False, reconnects=False):
+                 memory_max_mb=None, reboots=False, reconnects=False, incoming=None):
         self.monitor = None
+        self._comes_by_migration = incoming is not None
         self._monitor_path = os.path.join(directory, "qmp.sock")
         self.console_path = os.path.join(directory, "console.log")
         self._token = 0
@@ -67,6 +69,7 @@ class Guest:
             "-chardev", f"socket,id=agent,path={self._listener_path}", "-serial", "chardev:agent",
             "-chardev", f"socket,id=disk,path={disk}" + (",reconnect=1" if reconnects else ""),
             "-device", f"vhost-user-blk-pci,id=vblk,chardev=disk,num-queues={queues}" + (disk_options and f",{disk_options}"),
+            *(["-incoming", f"unix:{incoming}"] if incoming else []),
         ]
 
     def __enter__(self):
@@ -81,7 +84,8 @@ class Guest:
                 self._agent, _ = listener.accept()
             except socket.timeout:
                 raise GuestError(f"QEMU did not start: {self.qemu_log()}") from None
-            self._read_until(b"agent ready\n", BOOT_DEADLINE_S, "the guest did not boot")
+            if not self._comes_by_migration:
+                self._read_until(b"agent ready\n", BOOT_DEADLINE_S, "the guest did not boot")
             self.monitor = Monitor(self._monitor_path)
         except BaseException:
             self._end()
