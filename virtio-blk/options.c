@@ -140,7 +140,11 @@ static int check_process(const struct raw_options *raw, struct vblkd_options *op
             return usage("--sandbox=%s: must be auto, on or off", raw->sandbox);
         options->sandbox = strcmp(raw->sandbox, "on") == 0 ? VBLKD_SANDBOX_ON : VBLKD_SANDBOX_OFF;
     }
-    return parse_faults(raw->faults, &options->faults);
+    int status = parse_faults(raw->faults, &options->faults);
+    options->loop_policies.faults = vblk_fault_of_loops(options->faults);
+    if (status < 0 && options->loop_policies.faults && options->loop_policies.notify == RT_NOTIFY_ALWAYS)
+        return usage("--notify=always has not what the faults suppress-before-publish and no-recheck spoil: leave it out");
+    return status;
 }
 
 /* A service manager's socket: the one of the disk's name, or the only one for the only disk. */

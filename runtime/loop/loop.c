@@ -78,6 +78,9 @@ int rt_loop_create(const char *name, struct rt_loop **loop_out)
     memset(loop, 0, sizeof(*loop));
     loop->monitor_ops = policy_monitor();
     loop->notify_policy = policy_notify();
+    loop->faults = policy_faults();
+    loop->notify_specially = loop->notify_policy == RT_NOTIFY_ALWAYS ||
+                             (loop->faults & RT_LOOP_FAULT_SUPPRESS_BEFORE_PUBLISH);
     loop->name = strdup(name);
     TAILQ_INIT(&loop->ready);
     TAILQ_INIT(&loop->polled);
@@ -197,8 +200,11 @@ static void wait_for_events(struct rt_loop *loop, int64_t deadline_ns, int64_t s
 /* Block, unless somebody has notified. */
 static void block_and_watch(struct rt_loop *loop, int64_t deadline_ns, int64_t started_ns, int64_t *now_ns)
 {
+    bool looks_again = !(loop->faults & RT_LOOP_FAULT_NO_RECHECK);
+    if (!looks_again)
+        fault_await_notify(loop);
     loop_raise_notify_me(loop);
-    if (loop_is_notified(loop))
+    if (looks_again && loop_is_notified(loop))
         (void)loop_look_at_monitor(loop, 0);
     else
         wait_for_events(loop, deadline_ns, started_ns, now_ns);

@@ -35,6 +35,8 @@ struct rt_loop {
     int event_fd;
     struct rt_handler *wakeup; /**< of event_fd */
     enum rt_notify_policy notify_policy;
+    unsigned faults;      /**< enum rt_loop_fault */
+    bool notify_specially; /**< the old way, or a fault: all that loop_notify() must ask */
     const struct monitor_ops *monitor_ops;
     struct monitor *monitor;
     int64_t coarse_clock_ns; /**< resolution of the cheap clock */
@@ -136,6 +138,7 @@ bool loop_any_exists(void);
 
 /** What rt_loop_configure() chose. Read-only while a loop exists. */
 enum rt_notify_policy policy_notify(void);
+unsigned policy_faults(void);
 const struct monitor_ops *policy_monitor(void);
 
 /* ---- notify.c: the wake-up protocol ---- */
@@ -157,6 +160,15 @@ void loop_lower_notify_me(struct rt_loop *loop);
 void loop_accept(struct rt_loop *loop);
 /** The eventfd's handler. */
 bool loop_wakeup_ready(void *opaque);
+
+/* ---- fault.c: mistakes on purpose ---- */
+
+/** suppress-before-publish: what the notifier should look at last. Thread: any. */
+void fault_look_early(struct rt_loop *loop);
+/** After the work was published and `notified` was set: what it saw then. */
+uint32_t fault_seen_early(struct rt_loop *loop);
+/** no-recheck: stay where a notify goes unseen until one has come, or for a moment. Thread: the loop's. */
+void fault_await_notify(struct rt_loop *loop);
 
 /* ---- bottom_half.c, woken.c: work from any thread ---- */
 

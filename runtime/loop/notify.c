@@ -43,6 +43,8 @@
 void loop_announce(struct rt_loop *loop, enum publish_kind kind)
 {
     lttng_ust_tracepoint(rt_loop, publish, loop->id, loop_thread_id(), kind);
+    if (__builtin_expect(loop->notify_specially, false) && (loop->faults & RT_LOOP_FAULT_SUPPRESS_BEFORE_PUBLISH))
+        fault_look_early(loop);
 }
 
 void loop_publish(struct rt_loop *loop, enum publish_kind kind)
@@ -74,10 +76,25 @@ static __attribute__((noinline)) void notify_always(struct rt_loop *loop)
     (void)atomic_exchange_explicit(&loop->notified, 1, memory_order_seq_cst);
 }
 
+/* The mistake: N4 was done before N1. */
+static __attribute__((noinline)) void notify_too_late(struct rt_loop *loop)
+{
+    (void)atomic_exchange_explicit(&loop->notified, 1, memory_order_seq_cst);
+    uint32_t notify_me = fault_seen_early(loop);
+
+    atomic_fetch_add_explicit(&loop->notifies, 1, memory_order_relaxed);
+    lttng_ust_tracepoint(rt_loop, notify, loop->id, loop_thread_id(), notify_me, notify_me != 0);
+    if (notify_me != 0)
+        write_event(loop);
+}
+
 void loop_notify(struct rt_loop *loop)
 {
-    if (__builtin_expect(loop->notify_policy == RT_NOTIFY_ALWAYS, false)) {
-        notify_always(loop);
+    if (__builtin_expect(loop->notify_specially, false)) {
+        if (loop->notify_policy == RT_NOTIFY_ALWAYS)
+            notify_always(loop);
+        else
+            notify_too_late(loop);
         return;
     }
     /* ORDER loop.notify [N2 N3] and ORDER loop.accept, notifier's side. */

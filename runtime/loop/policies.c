@@ -12,7 +12,8 @@ static struct rt_loop_policies chosen;
 
 int rt_loop_configure(const struct rt_loop_policies *policies)
 {
-    if (policies->monitor > RT_LOOP_MONITOR_IO_URING || policies->notify > RT_NOTIFY_ALWAYS)
+    if (policies->monitor > RT_LOOP_MONITOR_IO_URING || policies->notify > RT_NOTIFY_ALWAYS ||
+        (policies->faults && policies->notify == RT_NOTIFY_ALWAYS))
         return -EINVAL;
     if (loop_any_exists())
         return -EBUSY;
@@ -54,6 +55,11 @@ const struct monitor_ops *policy_monitor(void)
 enum rt_notify_policy policy_notify(void)
 {
     return chosen.notify;
+}
+
+unsigned policy_faults(void)
+{
+    return chosen.faults;
 }
 
 const char *rt_loop_monitor_name(void)

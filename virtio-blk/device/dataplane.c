@@ -182,6 +182,7 @@ static void retire_co(struct vblk_queue *queue)
         vblk_home_change_loop(queue, device->main_loop);
     vblk_queue_destroy_ring(queue);
     queue->running = false;
+    queue->restarted = true; /* next time */
 }
 
 /* The rings of this start, or all that have a notifier, in one transaction. */

@@ -28,6 +28,7 @@ static void init_queues(struct vblk_device *device, uint16_t queue_count)
 
 static void free_device(struct vblk_device *device)
 {
+    vblk_fault_cleanup(device); /* also of a device that was never whole */
     vblk_disk_close(device->disk);
     vblk_tracked_deinit(&device->tracked);
     vblk_disk_errors_deinit(&device->disk_errors);
@@ -84,6 +85,7 @@ int vblk_device_create(const struct vblk_device_options *options, struct vblk_de
                       options->queue_count);
     vblk_disk_errors_init(&device->disk_errors, device->name, options->on_disk_error);
     init_queues(device, options->queue_count);
+    vblk_fault_init(device);
 
     lttng_ust_tracepoint(vblk_dataplane, device_create, device->device_id, device->name, device->queue_count,
                          device->facts.size_bytes, device->facts.backend);

@@ -23,7 +23,17 @@
 struct rt_loop;
 struct vblk_device;
 
-enum vblk_fault { VBLK_FAULT_STARTED_BEFORE_ATTACH = 1 << 0, VBLK_FAULT_INFLIGHT_SLOT_ZERO = 1 << 1 };
+enum vblk_fault {
+    VBLK_FAULT_STARTED_BEFORE_ATTACH = 1 << 0,
+    VBLK_FAULT_INFLIGHT_SLOT_ZERO = 1 << 1,
+    VBLK_FAULT_NO_REENABLE_ON_ATTACH = 1 << 2,
+    VBLK_FAULT_SUPPRESS_BEFORE_PUBLISH = 1 << 3,
+    VBLK_FAULT_NO_RECHECK = 1 << 4,
+    VBLK_FAULT_MUTEX_ACROSS_YIELD = 1 << 5,
+    VBLK_FAULT_SKIP_INTERRUPT = 1 << 6,
+    VBLK_FAULT_ALWAYS_PROGRESS = 1 << 7,
+    VBLK_FAULT_WRONG_LOOP = 1 << 8,
+};
 
 /** What becomes of a request that the disk failed: the driver is told, or the device waits for vblk_device_resume_co(). */
 enum vblk_on_disk_error { VBLK_DISK_ERROR_REPORT, VBLK_DISK_ERROR_STOP };
@@ -123,6 +133,8 @@ uint32_t vblk_device_coroutines_max(const struct vblk_device *device);
 unsigned vblk_fault_by_name(const char *name);
 /** Comma-separated names, for the log and rt_process:info. Caller frees with g_free. */
 char *vblk_fault_names(unsigned faults);
+/** Those that are the loops' rather than the device's: enum rt_loop_fault bits for rt_loop_configure(). */
+unsigned vblk_fault_of_loops(unsigned faults);
 /** Every name that --fault takes, comma-separated. Caller frees with g_free. */
 char *vblk_fault_known(void);
 

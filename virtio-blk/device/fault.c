@@ -1,5 +1,6 @@
 /*
- * The mistakes that --fault brings back.
+ * The mistakes that --fault brings back. README.md, "Faults", has a table of them; here is what they need. Each asks
+ * vblk_has_fault() at the place where it strikes; those of the wake-up protocol are the loops' (runtime/loop/fault.c).
  *
  * started-before-attach: start sets the started flag before the disk moves, stop clears it after the disk moved back.
  * The drain that moves the disk then attaches the notifiers to whatever loop the queues have at that moment, the
@@ -12,6 +13,14 @@
  * is kept and written once, a moment after the stop.
  *
  * inflight-slot-zero: after a restart the in-flight region is read from slot 1 on. Done in virtqueue/tracking.c.
+ *
+ * mutex-across-yield: each request takes a coroutine mutex while it holds a thread mutex, lets the latter go when it has
+ * the former, and holds that until it ends. It yields once while it does, as a request of a real disk would, so that others come by also
+ * on a disk that takes no time. The second one yields holding the thread mutex, and the third blocks their thread.
+ *
+ * wrong-loop: a move announces the new loop and lets it watch the notifier, and forgets the rest: bottom half, timer and disk
+ * context stay, and the queue's home with them. Kicks that the new loop finds are handed to the old one, which alone touches the
+ * ring, so that the fault does not race; what it costs is what a move should end, the load of the old loop.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -45,6 +54,13 @@ static const struct {
 } faults_by_name[] = {
     { "started-before-attach", VBLK_FAULT_STARTED_BEFORE_ATTACH },
     { "inflight-slot-zero", VBLK_FAULT_INFLIGHT_SLOT_ZERO },
+    { "no-reenable-on-attach", VBLK_FAULT_NO_REENABLE_ON_ATTACH },
+    { "suppress-before-publish", VBLK_FAULT_SUPPRESS_BEFORE_PUBLISH },
+    { "no-recheck", VBLK_FAULT_NO_RECHECK },
+    { "mutex-across-yield", VBLK_FAULT_MUTEX_ACROSS_YIELD },
+    { "skip-interrupt", VBLK_FAULT_SKIP_INTERRUPT },
+    { "always-progress", VBLK_FAULT_ALWAYS_PROGRESS },
+    { "wrong-loop", VBLK_FAULT_WRONG_LOOP },
 };
 
 unsigned vblk_fault_by_name(const char *name)
@@ -64,6 +80,88 @@ char *vblk_fault_names(unsigned faults)
             g_string_append_printf(names, "%s%s", names->len ? "," : "", faults_by_name[i].name);
     return g_string_free(names, FALSE);
 }
+
+unsigned vblk_fault_of_loops(unsigned faults)
+{
+    return (faults & VBLK_FAULT_SUPPRESS_BEFORE_PUBLISH ? RT_LOOP_FAULT_SUPPRESS_BEFORE_PUBLISH : 0) |
+           (faults & VBLK_FAULT_NO_RECHECK ? RT_LOOP_FAULT_NO_RECHECK : 0);
+}
+
+/* ---- mutex-across-yield ---- */
+
+struct vblk_fault_locks {
+    struct rt_mutex mutex;
+    struct rt_co_mutex co_mutex;
+};
+
+void vblk_fault_init(struct vblk_device *device)
+{
+    if (!vblk_has_fault(device, VBLK_FAULT_MUTEX_ACROSS_YIELD))
+        return;
+    device->fault_locks = g_new0(struct vblk_fault_locks, 1);
+    rt_mutex_init(&device->fault_locks->mutex, "fault-mutex-across-yield");
+    rt_co_mutex_init(&device->fault_locks->co_mutex, "fault-request-order");
+}
+
+static void deinit_locks(struct vblk_device *device)
+{
+    if (!device->fault_locks)
+        return;
+    rt_mutex_deinit(&device->fault_locks->mutex);
+    rt_co_mutex_deinit(&device->fault_locks->co_mutex);
+    g_free(device->fault_locks);
+    device->fault_locks = NULL;
+}
+
+void vblk_fault_lock_co(struct vblk_device *device)
+{
+    rt_mutex_lock(&device->fault_locks->mutex);
+    rt_co_mutex_lock_co(&device->fault_locks->co_mutex); /* the mistake: it may yield */
+    rt_mutex_unlock(&device->fault_locks->mutex);
+    rt_coroutine_wake(rt_coroutine_self());
+    rt_coroutine_yield();
+}
+
+void vblk_fault_unlock(struct vblk_device *device)
+{
+    rt_co_mutex_unlock(&device->fault_locks->co_mutex);
+}
+
+/* ---- always-progress ---- */
+
+/* Claims are this far apart, as if the callback took so long: the loop spins all the same, and a recording of it can be kept. */
+#define CLAIM_NS (20 * INT64_C(1000))
+
+bool vblk_fault_claim_progress(void)
+{
+    int64_t end_ns = rt_clock_ns() + CLAIM_NS;
+
+    while (rt_clock_ns() < end_ns)
+        ;
+    return true;
+}
+
+/* ---- wrong-loop ---- */
+
+static bool kicked_elsewhere(void *opaque)
+{
+    struct vblk_queue *queue = opaque;
+
+    if (vblk_event_read(queue->kick_fd) < 0)
+        return false;
+    vblk_count(&queue->counters.kicks);
+    rt_bh_schedule(queue->bh);
+    return true;
+}
+
+const struct rt_fd_callbacks *vblk_fault_callbacks(const struct vblk_queue *queue)
+{
+    static const struct rt_fd_callbacks callbacks = { .ready = kicked_elsewhere };
+
+    return vblk_has_fault(queue->device, VBLK_FAULT_WRONG_LOOP) && queue->loop != queue->home ? &callbacks : NULL;
+}
+
+/* ---- started-before-attach ---- */
 
 static bool stale_ready(void *opaque)
 {
@@ -167,6 +265,7 @@ void vblk_fault_cleanup(struct vblk_device *device)
 {
     struct stale_notifier *next;
 
+    deinit_locks(device);
     if (!device->stale)
         return;
     for (struct stale_notifier *stale = device->stale->first; stale; stale = next) {

@@ -171,23 +171,28 @@ static int attach_here_co(struct vblk_queue *queue)
 static int move_co(struct vblk_queue *queue, struct rt_loop *loop)
 {
     struct vblk_device *device = queue->device;
+    bool stays = vblk_has_fault(device, VBLK_FAULT_WRONG_LOOP);
     struct belongings made;
-    int error;
+    int error = 0;
 
-    rt_coroutine_move(loop);
-    error = make(queue, loop, &made);
-    rt_coroutine_move(device->main_loop);
-    if (error < 0)
-        return error;
+    if (!stays) {
+        rt_coroutine_move(loop);
+        error = make(queue, loop, &made);
+        rt_coroutine_move(device->main_loop);
+        if (error < 0)
+            return error;
+    }
 
     queue->moving = true;
     rt_coroutine_move(queue->home);
     vblk_notifier_detach(queue);
     vblk_queue_drain_co(queue);
-    leave(queue);
-    rt_coroutine_move(loop);
-    queue->home = loop;
-    settle_in(queue, &made);
+    if (!stays) {
+        leave(queue);
+        rt_coroutine_move(loop);
+        queue->home = loop;
+        settle_in(queue, &made);
+    }
     rt_coroutine_move(device->main_loop);
 
     /* ORDER dataplane.move [V1]. A ring that a start has not brought so far is still the main loop's. */
@@ -210,7 +215,7 @@ int vblk_device_move_queue_co(struct vblk_device *device, uint16_t queue_index, 
     queue = &device->queues[queue_index];
     loop = device->loops[loop_index];
     rt_co_rwlock_write_co(&device->home_lock);
-    if (queue->home != loop) {
+    if ((queue->loop != device->main_loop ? queue->loop : queue->home) != loop) {
         if (queue->at_home)
             error = move_co(queue, loop);
         else

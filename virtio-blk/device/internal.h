@@ -108,6 +108,8 @@ struct vblk_queue {
     struct rt_loop *home;     /* the IOThread that runs it when started; changes under device->home_lock */
     bool at_home;             /* it has, or is about to have, something there */
     bool moving;              /* between homes: no drain attaches it */
+    bool restarted;           /* it was started before; for a fault */
+    bool stays_off;           /* notifications; for a fault */
     struct rt_loop *loop;     /* which loop processes it now (main when stopped) */
     struct rt_handler *handler;
     struct vblk_disk_loop *disk; /* context of `home` */
@@ -191,6 +193,7 @@ struct vblk_device {
     struct vblk_queue *queues;
 
     struct vblk_stale_notifiers *stale; /* fault.c; NULL without a fault */
+    struct vblk_fault_locks *fault_locks; /* the same */
 };
 
 /* ring.c */
@@ -309,7 +312,17 @@ void vblk_sampler_request_ended(struct vblk_request *request);
 bool vblk_status_read_request(const struct vblk_request *request, int64_t now_ns, struct vblk_request_status *status_out);
 int64_t vblk_status_coarse_now_ns(void); /* to a clock tick, and several times cheaper than the exact one */
 
-/* fault.c: what --fault=started-before-attach leaves behind. */
+/* fault.c: nothing without the fault. */
+static inline bool vblk_has_fault(const struct vblk_device *device, enum vblk_fault fault)
+{
+    return __builtin_expect((device->faults & fault) != 0, false);
+}
+void vblk_fault_init(struct vblk_device *device);
+void vblk_fault_lock_co(struct vblk_device *device); /* mutex-across-yield */
+void vblk_fault_unlock(struct vblk_device *device);
+bool vblk_fault_claim_progress(void); /* always-progress; takes a moment */
+const struct rt_fd_callbacks *vblk_fault_callbacks(const struct vblk_queue *queue); /* wrong-loop; NULL: its own */
+/* What --fault=started-before-attach leaves behind. */
 void vblk_fault_attach_again(struct vblk_queue *queue);
 void vblk_fault_notifier_released(struct vblk_queue *queue);
 void vblk_fault_cleanup(struct vblk_device *device);

@@ -84,12 +84,14 @@ int vblk_notifier_attach(struct vblk_queue *queue)
     struct rt_handler *handler;
     int error;
 
+    const struct rt_fd_callbacks *callbacks = vblk_fault_callbacks(queue);
+
     /* The loop does not touch the ring yet: asking for kicks is ours. What came before is in the pending kick. */
     queue->polling = false;
     vblk_queue_set_notifications(queue, true, VBLK_ATTACH);
     atomic_store_explicit(&queue->accepting, true, memory_order_release); /* ORDER queue.accept */
     error = rt_loop_attach_fd(queue->loop, queue->kick_fd, RT_FD_HOST_NOTIFIER, device->device_id, queue->index,
-                              &notifier_callbacks, queue, &handler);
+                              callbacks ? callbacks : &notifier_callbacks, queue, &handler);
     if (error < 0) {
         atomic_store_explicit(&queue->accepting, false, memory_order_relaxed);
         return error;
@@ -109,6 +111,8 @@ void vblk_notifier_detach(struct vblk_queue *queue)
     struct rt_handler *handler;
 
     atomic_store_explicit(&queue->accepting, false, memory_order_relaxed);
+    /* In the middle of polling; the end of that is not told to a queue that is detached. */
+    queue->stays_off = queue->polling && vblk_has_fault(device, VBLK_FAULT_NO_REENABLE_ON_ATTACH);
     pthread_mutex_lock(&device->ring_lock);
     handler = queue->handler;
     queue->handler = NULL;

@@ -49,6 +49,8 @@ static bool accepting(struct vblk_queue *queue)
 
 void vblk_queue_set_notifications(struct vblk_queue *queue, bool enable, enum vblk_notifications_reason reason)
 {
+    if (enable && queue->stays_off)
+        return;
     if (enable)
         queue->pending = vblk_virtqueue_enable_notifications(queue->vq);
     else
@@ -264,7 +266,11 @@ bool vblk_queue_poll(void *opaque)
 {
     struct vblk_queue *queue = opaque;
 
-    return accepting(queue) && queue->free_requests && !queue->starved && vblk_virtqueue_pending(queue->vq);
+    if (!accepting(queue))
+        return false;
+    if (queue->free_requests && !queue->starved && vblk_virtqueue_pending(queue->vq))
+        return true;
+    return vblk_has_fault(queue->device, VBLK_FAULT_ALWAYS_PROGRESS) && vblk_fault_claim_progress();
 }
 
 bool vblk_queue_poll_ready(void *opaque)
@@ -306,6 +312,8 @@ void vblk_queue_interrupt(struct vblk_queue *queue)
     queue->unshown = 0;
     if (queue->dirty_log)
         vblk_dirty_announce(queue);
+    if (queue->restarted && vblk_has_fault(queue->device, VBLK_FAULT_SKIP_INTERRUPT))
+        return;
     call_fd = atomic_load_explicit(&queue->call_fd, memory_order_relaxed);
     wanted = vblk_virtqueue_should_interrupt(queue->vq) && call_fd >= 0;
     if (wanted) {

@@ -248,11 +248,13 @@ static bool is_misplaced(const struct vblk_request *request)
 void vblk_request_run(void *opaque)
 {
     struct vblk_request *request = opaque;
-    const struct vblk_device *device = request->queue->device;
+    struct vblk_device *device = request->queue->device;
     uint64_t id = atomic_load_explicit(&request->id, memory_order_relaxed);
     uint8_t status = VIRTIO_BLK_S_OK;
     uint32_t written_bytes = 0;
 
+    if (vblk_has_fault(device, VBLK_FAULT_MUTEX_ACROSS_YIELD))
+        vblk_fault_lock_co(device);
     switch (request->header_type) {
     case VIRTIO_BLK_T_IN:
         if (is_misplaced(request) || !inside_disk(request))
@@ -283,5 +285,7 @@ void vblk_request_run(void *opaque)
         status = VIRTIO_BLK_S_UNSUPP;
         break;
     }
+    if (vblk_has_fault(device, VBLK_FAULT_MUTEX_ACROSS_YIELD))
+        vblk_fault_unlock(device);
     vblk_queue_complete(request, status, written_bytes);
 }

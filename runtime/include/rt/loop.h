@@ -43,10 +43,18 @@ enum rt_loop_monitor { RT_LOOP_MONITOR_EPOLL, RT_LOOP_MONITOR_IO_URING };
  * before; for comparison). */
 enum rt_notify_policy { RT_NOTIFY_BLOCKING_ONLY, RT_NOTIFY_ALWAYS };
 
+/** Mistakes in the wake-up protocol, to be made on purpose: whoever tests that they are found needs them (loop/fault.c).
+ * Loops without them pay a branch for it, outside of what requests do. */
+enum rt_loop_fault {
+    RT_LOOP_FAULT_SUPPRESS_BEFORE_PUBLISH = 1 << 0, /**< the notifier reads notify_me first of all */
+    RT_LOOP_FAULT_NO_RECHECK = 1 << 1,              /**< the loop blocks without another look at `notified` */
+};
+
 /** Zeroed: the defaults. */
 struct rt_loop_policies {
     enum rt_loop_monitor monitor;
     enum rt_notify_policy notify;
+    unsigned faults; /**< enum rt_loop_fault bits; with RT_NOTIFY_BLOCKING_ONLY only */
 };
 
 /**

@@ -1,0 +1,214 @@
+"""Goal: each historical mistake strikes, is noticed by a user, and is told by name from a recording; the device as it is has neither.
+
+Method: vblkd with --fault=NAME under a front end (drive.c) that makes the moment in which the mistake matters, recorded with LTTng
+and analysed. Then the same without the fault: no damage, and nothing is found at all. If it fails: the mistake does not
+strike any more, so that its detection is untested; or it strikes and the analysis does not see it; or a healthy device is accused.
+
+Usage: striking.py FAULT... (with underscores), run by integration_trace.sh. Programs: $VBLKD, $VBLKSCOPE, $DRIVE.
+"""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE.parents[1] / "bench")]
+from recording import Recording  # noqa: E402
+from serving import DEADLINE_S, Server, main, thread_seconds, wait_for  # noqa: E402
+
+# How long a world that stands still is left so, and what the analyses call standing still; a loop that is late or slow because the
+# machine is busy must not look like the device's fault.
+PATIENCE_S = 3
+LIMITS = ["--stuck-request=1500ms", "--deaf-queue=500ms", "--deferred-interrupt=1s", "--late-wakeup=1s", "--loop-hog=20s",
+          "--slow-p999=20s", "--sustained=30"]
+
+
+class Run:
+    """One device, one front end, one recording."""
+
+    def __init__(self, directory, fault, options, sets):
+        name = f"fault-{fault}" if fault else "healthy"
+        self.directory = directory / name
+        self.directory.mkdir()
+        given = [f"--fault={fault}"] if fault else []
+        self.control = f"{self.directory}/control"
+        self.server = Server(self.directory, f"--socket-path={self.directory}/socket", "--blk-file=null:1G",
+                             f"--control-path={self.control}", *given, *options)
+        self.sets = sets
+        self.report = self.user = self.recording = None
+
+    def __enter__(self):
+        self.server.start()
+        try:
+            self.recording = Recording(self.directory, self.server.process.pid, self.sets)
+        except BaseException:
+            self.server.kill()
+            raise
+        return self
+
+    def __exit__(self, kind, *_):
+        self.server.kill()  # the fault may have taken away its way to end
+        if kind:
+            print(f"--- log of vblkd\n{self.server.log()}\n--- user: {self.user}\n--- findings: "
+                  f"{json.dumps(self.report and self.report['findings'], indent=1)}")
+        self.recording.remove()
+
+    def drive(self, scenario, queues=1, depth=1, seconds=1.0):
+        """Start the front end."""
+        return subprocess.Popen([os.environ["DRIVE"], self.server.socket_path, scenario, str(queues), str(depth), str(seconds),
+                                 str(PATIENCE_S * 1000)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+
+    def finish(self, driver):
+        """What the user says; then the recording ends, while the world is still as it was for vblkd."""
+        out, _ = driver.communicate(timeout=2 * DEADLINE_S)
+        self.user = json.loads(out)
+        return self.user
+
+    def analyse(self):
+        self.recording.stop()
+        result = subprocess.run([os.environ["VBLKSCOPE"], "analyze", "--format=json", *LIMITS, str(self.recording.path)],
+                                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=4 * DEADLINE_S)
+        assert result.stdout, result.stderr
+        self.report = json.loads(result.stdout)
+        return self.report
+
+    def command(self, name, **arguments):
+        """On the control socket."""
+        with socket.socket(socket.AF_UNIX) as control:
+            control.settimeout(DEADLINE_S)
+            control.connect(self.control)
+            control.sendall(json.dumps({"command": name, "arguments": arguments}).encode() + b"\n")
+            answer = json.loads(control.makefile().readline())
+        assert "return" in answer, answer
+        return answer["return"]
+
+
+def expect(run, identifiers, causes=(), **subject):
+    """The verdict names the mistake, and whom it concerns."""
+    found = [finding for finding in run.report["findings"] if finding["id"] in identifiers]
+    assert found, f"none of {identifiers}: {[finding['id'] for finding in run.report['findings']]}"
+    for finding in found:
+        assert not causes or finding["cause"] in causes, finding
+        for key, value in subject.items():
+            assert finding["subject"].get(key) == value, (key, value, finding)
+    assert run.report["trace"]["processes"][0]["faults"], run.report["trace"]["processes"]
+    return found
+
+
+def expect_healthy(run):
+    wrong = [finding for finding in run.report["findings"] if finding["severity"] != "info"]
+    assert not wrong, wrong
+    assert not run.report["trace"]["processes"][0]["faults"]
+    assert run.user["outcome"] == "done" and run.user["requests"] > 0, run.user
+
+
+def both(directory, fault, options, sets, scenario, **driven):
+    """(faulty run, healthy run), driven and analysed."""
+    for name in (fault, None):
+        with Run(directory, name, options, sets) as run:
+            run.finish(run.drive(scenario, **driven))
+            run.analyse()
+            yield run
+
+
+def no_reenable_on_attach(directory):
+    """New memory while the queue is polled: from then on the driver is never asked to kick."""
+    runs = both(directory, "no-reenable-on-attach", ["--poll-max-ns=1000000"], "core,loop,request", "memory", seconds=0.7)
+    faulty = next(runs)
+    assert faulty.user["outcome"] == "no answer", faulty.user
+    expect(faulty, {"deaf-queue"}, queue_index=0)
+    expect_healthy(next(runs))
+    list(runs)
+
+
+def suppress_before_publish(directory):
+    """Threads that hand a lock to each other: the notifier believes what it saw before."""
+    wakeup(directory, "suppress-before-publish")
+
+
+def no_recheck(directory):
+    """The same; the loop does not look again."""
+    wakeup(directory, "no-recheck")
+
+
+def wakeup(directory, fault):
+    runs = both(directory, fault, ["--iothreads=2", "--request-lock=coroutine", "--poll-max-ns=0"], "core,loop", "load",
+                queues=2, depth=4, seconds=0.7)
+    faulty = next(runs)
+    assert faulty.user["outcome"] in ("no answer", "handshake"), faulty.user
+    expect(faulty, {"lost-wakeup", "late-wakeup"}, causes={"suppressed"})
+    expect_healthy(next(runs))
+    list(runs)
+
+
+def mutex_across_yield(directory):
+    """The second request yields with the mutex, the third blocks their thread for ever."""
+    runs = both(directory, "mutex-across-yield", [], "core,lock,coroutine,request", "load", depth=8, seconds=0.5)
+    faulty = next(runs)
+    assert faulty.user["outcome"] == "no answer", faulty.user
+    expect(faulty, {"lock-across-yield"}, causes={"deadlock"}, class_name="fault-mutex-across-yield")
+    expect_healthy(next(runs))
+    list(runs)
+
+
+def skip_interrupt(directory):
+    """A ring that stopped and started again: done, and nobody says so."""
+    runs = both(directory, "skip-interrupt", [], "core,request", "restart", seconds=0.5)
+    faulty = next(runs)
+    assert faulty.user["outcome"] == "no interrupt", faulty.user
+    expect(faulty, {"missing-interrupt"}, queue_index=0)
+    expect_healthy(next(runs))
+    list(runs)
+
+
+def runnable_seconds(pid, name):
+    """How long this thread ran, or waited for a processor."""
+    total = 0
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/comm") as comm, open(f"/proc/{pid}/task/{task}/schedstat") as schedstat:
+            if comm.read().rstrip("\n") == name:
+                total += sum(int(number) for number in schedstat.read().split()[:2]) / 1e9
+    return total
+
+
+def always_progress(directory):
+    """The queue says that there is work, always: its thread never rests again."""
+    for fault in ("always-progress", None):
+        with Run(directory, fault, ["--poll-max-ns=1000000"], "core,loop,request") as run:
+            pid = run.server.process.pid
+            run.finish(run.drive("load", seconds=0.5))
+            run.analyse()
+            before = runnable_seconds(pid, "iothread0")
+            idle_s = 0.5
+            subprocess.run(["sleep", str(idle_s)], check=True)
+            share = (runnable_seconds(pid, "iothread0") - before) / idle_s
+            print(share)
+    raise AssertionError("to be continued")
+
+
+def wrong_loop(directory):
+    """A queue is moved away from a busy thread, which goes on to do all of its work."""
+    for fault in ("wrong-loop", None):
+        with Run(directory, fault, ["--iothreads=2"], "core,request") as run:
+            driver = run.drive("load", queues=1, depth=8, seconds=1.0)
+            wait_for(lambda: run.command("queues")["devices"][0]["queues"][0]["pops"] > 100, DEADLINE_S, "it is loaded")
+            run.command("move-queue", queue=0, iothread=1)
+            before = thread_seconds(run.server.process.pid)
+            run.finish(driver)
+            after = thread_seconds(run.server.process.pid)
+            used = {name: after[name] - before.get(name, 0) for name in ("iothread0", "iothread1")}
+            run.analyse()
+            if fault:
+                assert used["iothread0"] > used["iothread1"] / 2, used
+                expect(run, {"wrong-loop"}, queue_index=0, loop="iothread0")
+            else:
+                assert used["iothread0"] < used["iothread1"] / 4, used
+                expect_healthy(run)
+
+
+if __name__ == "__main__":
+    main([no_reenable_on_attach, suppress_before_publish, no_recheck, mutex_across_yield, skip_interrupt, always_progress,
+          wrong_loop])
