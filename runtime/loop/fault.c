@@ -4,7 +4,8 @@
  * strikes on any machine.
  *
  * suppress-before-publish: N4 comes before N1. A notifier that finds a loop awake remembers that, and stays there until the loop
- * is about to block; only then it publishes and notifies, and writes nothing, since the loop was awake.
+ * is about to block; only then it publishes and notifies, and writes nothing, since the loop was awake. This is done for
+ * coroutines alone: threads that wait for each other's bottom halves would already hang while the program starts.
  *
  * no-recheck: L4 is missing. A loop that is about to block stays between its last look and L2 until somebody has notified it,
  * who finds the flag down, and blocks on that.
@@ -21,10 +22,12 @@ static _Thread_local struct {
     uint32_t notify_me;
 } early;
 
-void fault_look_early(struct rt_loop *loop)
+void fault_publishes(struct rt_loop *loop, enum publish_kind kind)
 {
     int64_t end_ns = rt_clock_ns() + WINDOW_NS;
 
+    if (!(loop->faults & RT_LOOP_FAULT_SUPPRESS_BEFORE_PUBLISH) || kind != PUBLISH_COROUTINE)
+        return;
     early.loop = loop;
     early.notify_me = atomic_load_explicit(&loop->notify_me, memory_order_relaxed);
     while (early.notify_me == 0 && atomic_load_explicit(&loop->notify_me, memory_order_relaxed) == 0 &&

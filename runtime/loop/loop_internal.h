@@ -163,8 +163,8 @@ bool loop_wakeup_ready(void *opaque);
 
 /* ---- fault.c: mistakes on purpose ---- */
 
-/** suppress-before-publish: what the notifier should look at last. Thread: any. */
-void fault_look_early(struct rt_loop *loop);
+/** suppress-before-publish: look at what the notifier should look at last. Thread: any. */
+void fault_publishes(struct rt_loop *loop, enum publish_kind kind);
 /** After the work was published and `notified` was set: what it saw then. */
 uint32_t fault_seen_early(struct rt_loop *loop);
 /** no-recheck: stay where a notify goes unseen until one has come, or for a moment. Thread: the loop's. */

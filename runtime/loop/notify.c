@@ -42,9 +42,9 @@
 
 void loop_announce(struct rt_loop *loop, enum publish_kind kind)
 {
+    if (__builtin_expect(loop->notify_specially, false))
+        fault_publishes(loop, kind);
     lttng_ust_tracepoint(rt_loop, publish, loop->id, loop_thread_id(), kind);
-    if (__builtin_expect(loop->notify_specially, false) && (loop->faults & RT_LOOP_FAULT_SUPPRESS_BEFORE_PUBLISH))
-        fault_look_early(loop);
 }
 
 void loop_publish(struct rt_loop *loop, enum publish_kind kind)

@@ -114,6 +114,7 @@ void vblk_dataplane_drain_begin_co(struct vblk_device *device)
 void vblk_dataplane_drain_end(struct vblk_device *device)
 {
     uint32_t depth = atomic_load_explicit(&device->drain_depth, memory_order_relaxed);
+    uint32_t in_flight = total_in_flight(device); /* once attached, more comes */
 
     if (depth == 1 && is_started(device)) {
         for (unsigned i = 0; i < device->queue_count; i++) {
@@ -134,8 +135,7 @@ void vblk_dataplane_drain_end(struct vblk_device *device)
         }
     }
     pthread_mutex_lock(&device->ring_lock);
-    lttng_ust_tracepoint(vblk_dataplane, drain_end, device->device_id, depth, total_in_flight(device),
-                         get_state(device));
+    lttng_ust_tracepoint(vblk_dataplane, drain_end, device->device_id, depth, in_flight, get_state(device));
     atomic_store_explicit(&device->drain_depth, depth - 1, memory_order_relaxed);
     pthread_mutex_unlock(&device->ring_lock);
 }

@@ -14,6 +14,9 @@
  *
  * inflight-slot-zero: after a restart the in-flight region is read from slot 1 on. Done in virtqueue/tracking.c.
  *
+ * no-reenable-on-attach: a queue that is attached in the middle of polling keeps notifications off for as long as it is attached.
+ * The middle of polling is wide here: from the first time that it was polled on.
+ *
  * mutex-across-yield: each request takes a coroutine mutex while it holds a thread mutex, lets the latter go when it has
  * the former, and holds that until it ends. It yields once while it does, as a request of a real disk would, so that others come by also
  * on a disk that takes no time. The second one yields holding the thread mutex, and the third blocks their thread.

@@ -109,7 +109,7 @@ struct vblk_queue {
     bool at_home;             /* it has, or is about to have, something there */
     bool moving;              /* between homes: no drain attaches it */
     bool restarted;           /* it was started before; for a fault */
-    bool stays_off;           /* notifications; for a fault */
+    bool was_polled, stays_off; /* ever; its notifications; for a fault */
     struct rt_loop *loop;     /* which loop processes it now (main when stopped) */
     struct rt_handler *handler;
     struct vblk_disk_loop *disk; /* context of `home` */

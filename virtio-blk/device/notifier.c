@@ -111,8 +111,7 @@ void vblk_notifier_detach(struct vblk_queue *queue)
     struct rt_handler *handler;
 
     atomic_store_explicit(&queue->accepting, false, memory_order_relaxed);
-    /* In the middle of polling; the end of that is not told to a queue that is detached. */
-    queue->stays_off = queue->polling && vblk_has_fault(device, VBLK_FAULT_NO_REENABLE_ON_ATTACH);
+    queue->stays_off = queue->was_polled && vblk_has_fault(device, VBLK_FAULT_NO_REENABLE_ON_ATTACH);
     pthread_mutex_lock(&device->ring_lock);
     handler = queue->handler;
     queue->handler = NULL;

@@ -284,7 +284,7 @@ void vblk_queue_poll_begin(void *opaque)
 
     if (!accepting(queue))
         return;
-    queue->polling = true;
+    queue->polling = queue->was_polled = true;
     vblk_queue_set_notifications(queue, false, VBLK_POLLING);
 }
 

@@ -19,17 +19,23 @@
 static void test_names(void **state)
 {
     char *known = vblk_fault_known(), *names = vblk_fault_names(0);
+    char **each = g_strsplit(known, ",", -1);
 
     (void)state;
     assert_int_equal(vblk_fault_by_name("started-before-attach"), VBLK_FAULT_STARTED_BEFORE_ATTACH);
     assert_int_equal(vblk_fault_by_name("started"), 0);
     assert_int_equal(vblk_fault_by_name(""), 0);
-    assert_string_equal(known, "started-before-attach");
+    for (unsigned i = 0; each[i]; i++)
+        assert_int_equal(vblk_fault_by_name(each[i]), 1 << i); /* each has a bit of its own */
+    assert_true(g_strv_length(each) >= 2);
+    g_strfreev(each);
     assert_string_equal(names, "");
     g_free(known);
     g_free(names);
-    names = vblk_fault_names(VBLK_FAULT_STARTED_BEFORE_ATTACH);
-    assert_string_equal(names, "started-before-attach");
+    names = vblk_fault_names(VBLK_FAULT_STARTED_BEFORE_ATTACH | VBLK_FAULT_WRONG_LOOP);
+    assert_string_equal(names, "started-before-attach,wrong-loop");
+    assert_int_equal(vblk_fault_of_loops(VBLK_FAULT_WRONG_LOOP), 0);
+    assert_int_equal(vblk_fault_of_loops(VBLK_FAULT_NO_RECHECK), RT_LOOP_FAULT_NO_RECHECK);
     g_free(names);
 }
 

@@ -3,7 +3,7 @@
  *
  * SCENARIO:  load     each queue is loaded for SECONDS, then idle for as long
  *            memory   the same, and the memory table comes anew again and again, idle moments in between
- *            restart  the first queue stops, starts again, and reads once
+ *            restart  the first queue stops, starts again, and reads on
  * Output:    one line of JSON: outcome (done; handshake: a message was not answered; no answer: a request is not completed;
  *            no interrupt: it is, and nobody says so), requests, slowest_ms.
  * Each stop of the world is left as it is for PATIENCE_MS, so that it shows in a recording. Status 0 whatever came.
@@ -18,6 +18,10 @@
 #include <unistd.h>
 
 #include "front_end.h"
+
+#define EXTRA_BYTES 4096
+/* One read may be done before anybody waits for an interrupt. */
+#define READS_AFTER_RESTART 100
 
 static const char *socket_path, *scenario;
 static unsigned queue_count, depth;
@@ -117,7 +121,8 @@ static void *load_queue(void *opaque)
     return NULL;
 }
 
-static void change_memory(void)
+/* Without the last page, which nobody uses, and with it: a region that goes is what a device must drain for. */
+static void change_memory(bool less)
 {
     size_t bytes;
     struct wire_memory_table table = { .region_count = 1 };
@@ -125,7 +130,7 @@ static void change_memory(void)
 
     table.regions[0].user_addr = (uintptr_t)fe_memory(fe, &bytes);
     table.regions[0].guest_addr = fe_memory_guest_addr(fe);
-    table.regions[0].size_bytes = bytes;
+    table.regions[0].size_bytes = bytes - (less ? EXTRA_BYTES : 0);
     if (fe_set(fe, WIRE_SET_MEM_TABLE, &table, 8 + sizeof(table.regions[0]), &fd, 1) < 0)
         say("handshake");
 }
@@ -134,13 +139,14 @@ static void run_load(bool memory)
 {
     pthread_t threads[64];
     int64_t end_ns = clock_ns() + (int64_t)(seconds * 1e9);
+    bool less = false;
 
     for (unsigned i = 0; i < queue_count; i++)
         pthread_create(&threads[i], NULL, load_queue, fe_queue(fe, i));
     while (!stop && clock_ns() < end_ns) {
         sleep_ms(20);
         if (memory && !stop)
-            change_memory();
+            change_memory(less = !less);
     }
     stop = true;
     for (unsigned i = 0; i < queue_count; i++)
@@ -155,8 +161,8 @@ static void run_restart(void)
         return;
     if (fe_queue_stop(fe, 0, &base) < 0 || fe_queue_start(fe, 0) < 0 || fe_queue_enable(fe, 0, true) < 0)
         say("handshake");
-    else
-        (void)read_once(fe_queue(fe, 0));
+    for (unsigned i = 0; i < READS_AFTER_RESTART && !stop && read_once(fe_queue(fe, 0)); i++)
+        ;
 }
 
 static void run(void)
@@ -188,6 +194,7 @@ int main(int argument_count, char **arguments)
     options.queue_count = queue_count;
     options.layout.slot_count = depth;
     options.timeout_ms = patience_ms;
+    options.extra_bytes = EXTRA_BYTES;
     fe = fe_create(&options);
     if (fe_open(fe) < 0)
         say("handshake");
