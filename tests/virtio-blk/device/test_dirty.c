@@ -86,7 +86,7 @@ static uint64_t used_guest(struct subject *subject)
     return fe_queue_guest_addr(queue, queue->used);
 }
 
-static void begin(struct subject *subject, const char *kind, bool event_idx)
+static void begin_format(struct subject *subject, const char *kind, bool event_idx, bool packed)
 {
     struct fe_options options = FE_OPTIONS_DEFAULT;
     uint64_t protocol_features;
@@ -112,7 +112,8 @@ static void begin(struct subject *subject, const char *kind, bool event_idx)
                                                .slot_bytes = 20000,
                                                .segment_bytes = 5000,
                                                .indirect = true,
-                                               .event_idx = event_idx };
+                                               .event_idx = event_idx,
+                                               .packed = packed };
     options.memory_region_count = 3; /* some buffers cross from one to the next */
     subject->fe = served_front_end(&subject->served, &options);
     protocol_features = fe_info(subject->fe)->protocol_features | 1 << WIRE_P_LOG_SHMFD;
@@ -122,6 +123,11 @@ static void begin(struct subject *subject, const char *kind, bool event_idx)
     subject->log = mmap(NULL, LOG_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, subject->log_fd, 0);
     fe_memory(subject->fe, &size);
     subject->before = malloc(size);
+}
+
+static void begin(struct subject *subject, const char *kind, bool event_idx)
+{
+    begin_format(subject, kind, event_idx, false);
 }
 
 static void end(struct subject *subject)
@@ -167,7 +173,10 @@ static uint8_t logged_request(struct subject *subject, uint32_t type, uint64_t s
 {
     struct fe_queue *queue = fe_queue(subject->fe, 0);
     uint64_t base = fe_memory_guest_addr(subject->fe), first = base / PAGE;
-    size_t avail_bytes = 4 + 2 * queue->layout.size + 2, used_bytes = 4 + 8 * queue->layout.size + 2, size;
+    bool packed = queue->layout.packed;
+    /* Of a packed ring: what is said about events by the driver, and by the device. */
+    size_t avail_bytes = packed ? 4 : 4 + 2 * queue->layout.size + 2, size;
+    size_t used_bytes = packed ? 4 : 4 + 8 * queue->layout.size + 2;
     uint8_t *memory = fe_memory(subject->fe, &size), status;
     unsigned changed_count = 0;
     uint16_t slot;
@@ -186,6 +195,8 @@ static uint8_t logged_request(struct subject *subject, uint32_t type, uint64_t s
         if (inside)
             changed = memcmp(memory + (page - first) * PAGE, subject->before + (page - first) * PAGE, PAGE) != 0;
         may = (rings && in_range(page, used_guest(subject), used_bytes)) ||
+              (rings && packed &&
+               in_range(page, fe_queue_guest_addr(queue, queue->desc), 16 * (uint64_t)queue->layout.size)) ||
               in_range(page, fe_queue_guest_addr(queue, queue->slots[slot].status), 1) ||
               (type != VIRTIO_BLK_T_OUT &&
                in_range(page, fe_queue_guest_addr(queue, queue->slots[slot].data), bytes));
@@ -204,11 +215,11 @@ static uint8_t logged_request(struct subject *subject, uint32_t type, uint64_t s
     return status;
 }
 
-static void requests_are_marked(const char *kind, bool event_idx)
+static void requests_are_marked(const char *kind, bool event_idx, bool packed)
 {
     struct subject subject;
 
-    begin(&subject, kind, event_idx);
+    begin_format(&subject, kind, event_idx, packed);
     start_logging(&subject);
     /* More than the ring has entries, so that each place of it is used; slots are dealt out in turn. */
     for (unsigned i = 0; i < 70; i++) {
@@ -227,17 +238,27 @@ static void requests_are_marked(const char *kind, bool event_idx)
 
 static void of_a_file(void **state)
 {
-    requests_are_marked("file", true);
+    requests_are_marked("file", true, false);
 }
 
 static void of_a_file_without_event_indices(void **state)
 {
-    requests_are_marked("file", false);
+    requests_are_marked("file", false, false);
 }
 
 static void of_a_null_disk(void **state)
 {
-    requests_are_marked("null", true);
+    requests_are_marked("null", true, false);
+}
+
+static void on_a_packed_ring(void **state)
+{
+    requests_are_marked("file", true, true);
+}
+
+static void on_a_packed_ring_without_event_indices(void **state)
+{
+    requests_are_marked("file", false, true);
 }
 
 static uint8_t plain_request(struct subject *subject)
@@ -443,6 +464,8 @@ int main(void)
         cmocka_unit_test(of_a_file),
         cmocka_unit_test(of_a_file_without_event_indices),
         cmocka_unit_test(of_a_null_disk),
+        cmocka_unit_test(on_a_packed_ring),
+        cmocka_unit_test(on_a_packed_ring_without_event_indices),
         cmocka_unit_test(logging_begins_and_ends_at_a_word),
         cmocka_unit_test(the_used_ring_is_marked_where_the_front_end_says),
         cmocka_unit_test(another_log_takes_over),
