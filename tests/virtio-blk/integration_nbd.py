@@ -58,7 +58,7 @@ def loses_nothing_when_the_server_dies(directory):
     disk = make_image(directory / "disk", SIZE)
     for kind in kinds(disk):
         with Nbdkit(directory, *kind) as nbdkit, vblkd(directory, nbdkit) as server:
-            with BackgroundLoad(server.socket_path, "verify", "--queues=2", "--iodepth=32", "--passes=4") as verify:
+            with BackgroundLoad(server.socket_path, "verify", "--queues=2", "--iodepth=32", "--passes=3") as verify:
                 for times in range(1, 3):
                     written = disk.stat().st_mtime_ns
                     wait_for(lambda: disk.stat().st_mtime_ns != written or verify.process.poll() is not None, DEADLINE_S,

@@ -172,6 +172,7 @@ static void test_more_than_the_ring_holds(void **state)
 }
 
 static unsigned busy_count;
+static bool sync_fails;
 
 int __real_io_uring_submit(struct io_uring *ring);
 int __wrap_io_uring_submit(struct io_uring *ring);
@@ -181,6 +182,15 @@ int __wrap_io_uring_submit(struct io_uring *ring)
     if (busy_count > 0) {
         busy_count--;
         return -EBUSY;
+    }
+    /* No descriptor: the kernel itself refuses. */
+    for (unsigned i = ring->sq.sqe_head; sync_fails && i != ring->sq.sqe_tail; i++) {
+        struct io_uring_sqe *sqe = &ring->sq.sqes[i & ring->sq.ring_mask];
+
+        if (sqe->opcode == IORING_OP_FSYNC) {
+            sqe->fd = -1;
+            sqe->flags = 0;
+        }
     }
     return __real_io_uring_submit(ring);
 }
@@ -267,6 +277,24 @@ static void test_no_room(void **state)
     assert_int_equal(disk_loop_write(&dl, 0, &iov, 1), 0);
     setrlimit(RLIMIT_FSIZE, &before);
     disk_loop_close(&dl);
+}
+
+/* What the page cache could not write is gone, and the kernel says so once: no flush after it may succeed. */
+static void test_a_failed_sync_stays(void **state)
+{
+    struct disk_loop dl;
+
+    (void)state;
+    for (enum vblk_disk_cache cache = VBLK_DISK_CACHE_WRITEBACK; cache <= VBLK_DISK_CACHE_NONE; cache++) {
+        if (!open_in_mode(&dl, cache))
+            return;
+        assert_int_equal(disk_loop_flush(&dl), 0);
+        sync_fails = true;
+        assert_int_equal(disk_loop_flush(&dl), -EBADF);
+        sync_fails = false;
+        assert_int_equal(disk_loop_flush(&dl), cache == VBLK_DISK_CACHE_WRITEBACK ? -EBADF : 0);
+        disk_loop_close(&dl);
+    }
 }
 
 static void test_read_only(void **state)
@@ -364,6 +392,7 @@ int main(void)
         TEST(test_a_file_that_was_cut_short),
         TEST(test_no_dispatch_looks_vain),
         TEST(test_no_room),
+        TEST(test_a_failed_sync_stays),
         TEST(test_read_only),
         TEST(test_what_is_no_disk),
         TEST(test_io_uring_is_forbidden),
