@@ -234,6 +234,21 @@ def wrong_loop(directory):
                 expect_healthy(run)
 
 
+def moves_leave_clean_traces(directory):
+    """Queues of a healthy device move to and fro under load: nobody is accused, of anything."""
+    with Run(directory, None, ["--iothreads=2"], "core,loop,request") as run:
+        driver = run.drive("load", queues=2, depth=4, seconds=1.0)
+        wait_for(lambda: run.pops() > 0, DEADLINE_S, "it is loaded")
+        moves = 0
+        while moves < 100:
+            run.command("move-queue", queue=moves % 2, iothread=moves // 2 % 2)
+            moves += 1
+        run.finish(driver)
+        run.analyse()
+        expect_healthy(run)
+        assert not run.report["findings"], run.report["findings"]
+
+
 if __name__ == "__main__":
     main([no_reenable_on_attach, suppress_before_publish, no_recheck, mutex_across_yield, skip_interrupt, always_progress,
-          wrong_loop])
+          wrong_loop, moves_leave_clean_traces])
