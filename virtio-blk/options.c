@@ -9,7 +9,8 @@
 #include "rt/loop.h"
 #include "server/disk_keys.h"
 
-#define POLL_MAX_NS_DEFAULT 32000
+/* README.md, "Waking and polling". */
+#define POLL_MAX_NS_DEFAULT 200000
 #define NBD_RECONNECT_S_DEFAULT 30
 
 /* What the command line says as text, before it is checked. */
@@ -297,7 +298,7 @@ int vblkd_options_parse(int argc, char **argv, struct vblkd_options **options_ou
         { "control-path", 0, 0, G_OPTION_ARG_FILENAME, &raw->control_path,
           "Answer control commands at PATH (vblkscope ctl; vblkd-control(7))", "PATH" },
         { "poll-max-ns", 0, 0, G_OPTION_ARG_STRING, &raw->poll_max_ns,
-          "Longest busy polling before a thread sleeps, 0 for none (default: 32000)", "N" },
+          "Longest busy polling before a thread sleeps, 0 for none (default: 200000)", "N" },
         { "busy-poll", 0, 0, G_OPTION_ARG_NONE, &raw->busy_poll, "Never sleep while a front end is there: each IOThread takes a core", NULL },
         { "loop-monitor", 0, 0, G_OPTION_ARG_STRING, &raw->loop_monitor,
           "What watches descriptors: epoll or io_uring (default: epoll)", "MONITOR" },

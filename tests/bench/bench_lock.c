@@ -21,7 +21,7 @@
 #define LOOPS_MAX 4
 #define QUEUES 8
 #define PER_QUEUE 8 /* requests in flight */
-#define POLL_MAX_NS 32000 /* as vblkd's default */
+#define POLL_MAX_NS 200000 /* as vblkd's default */
 
 static struct rt_iothread *iothreads[LOOPS_MAX];
 static struct bench *bench;

@@ -33,8 +33,8 @@ PATTERNS = {"4 KiB random reads": ("--rw=randread", "--bs=4K"), "4 KiB random wr
             "128 KiB random reads": ("--rw=randread", "--bs=128K")}
 # How both sides find out that there is something to do: (options of vblkd, of QEMU's IOThread, of vblk-load).
 MODES = {"interrupts": ((), "", ()), "polling": (("--poll-max-ns=1000000",), "poll-max-ns=1000000", ("--poll",))}
-ABOUT_MODES = {"interrupts": "Both servers as they are by default (each polls for up to about 32 us before it sleeps); the front end "
-                             "sleeps until it is interrupted.",
+ABOUT_MODES = {"interrupts": "Both servers as they are by default (vblkd polls for up to 200 us before it sleeps, qemu-storage-daemon for "
+                             "up to 33); the front end sleeps until it is interrupted.",
                "polling": "Both servers poll for up to 1 ms before they sleep; the front end polls, and wants no interrupts. Of two "
                           "queues each has a thread, and both share the second CPU."}
 

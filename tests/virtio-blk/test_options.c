@@ -153,7 +153,7 @@ static void test_one_disk(void **state)
     (void)state;
     assert_int_equal(options->disk_count, 1);
     assert_int_equal(options->iothread_count, 1);
-    assert_int_equal(options->poll_max_ns, 32000);
+    assert_int_equal(options->poll_max_ns, 200000);
     assert_int_equal(options->stack_guard, RT_STACK_GUARD_AUTO);
     assert_int_equal(options->loop_policies.monitor, RT_LOOP_MONITOR_EPOLL);
     assert_int_equal(options->loop_policies.notify, RT_NOTIFY_BLOCKING_ONLY);
