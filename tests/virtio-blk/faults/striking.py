@@ -134,10 +134,10 @@ def expect_healthy(run):
 
 
 @contextlib.contextmanager
-def strikes(directory, fault, options, sets, scenario, **driven):
+def strikes(directory, fault, options, sets, scenario, seconds=STRIKES_WITHIN_S, **driven):
     """The faulty device, driven until its user is stuck, and analysed."""
     with Run(directory, fault, options, sets) as run:
-        run.finish(run.drive(scenario, seconds=STRIKES_WITHIN_S, **driven))
+        run.finish(run.drive(scenario, seconds=seconds, **driven))
         run.analyse()
         yield run
 
@@ -151,8 +151,8 @@ def is_healthy(directory, options, sets, scenario, **driven):
 
 def no_reenable_on_attach(directory):
     """Memory goes while the queue is polled: from then on the driver is never asked to kick."""
-    how = (["--poll-max-ns=100000000"], "core,loop,request", "memory")
-    with strikes(directory, "no-reenable-on-attach", *how) as faulty:
+    how = (["--poll-max-ns=10000000"], "core,loop,request", "memory")
+    with strikes(directory, "no-reenable-on-attach", *how, seconds=1) as faulty:
         assert faulty.user["outcome"] == "no answer", faulty.user
         expect(faulty, {"deaf-queue"}, queue_index=0)
     is_healthy(directory, *how)
