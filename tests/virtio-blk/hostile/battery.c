@@ -33,6 +33,21 @@ struct battery {
     int log_fd;
 };
 
+/* Ended with us, however that comes about. */
+static pid_t child;
+
+static void end_child(void)
+{
+    if (child > 0)
+        kill(child, SIGKILL);
+}
+
+static void end_by_signal(int number)
+{
+    end_child();
+    _exit(128 + number);
+}
+
 uint8_t attempt_disk_byte(uint64_t offset_bytes)
 {
     return (uint8_t)(offset_bytes * 131 + offset_bytes / 512 * 7 + 3);
@@ -129,6 +144,10 @@ struct battery *battery_create(const char *vblkd)
     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, battery->log_path, O_WRONLY | O_CREAT | O_APPEND, 0600);
     must(posix_spawn(&battery->pid, vblkd, &actions, NULL, (char **)arguments->pdata, environ) == 0, vblkd);
     posix_spawn_file_actions_destroy(&actions);
+    child = battery->pid;
+    atexit(end_child);
+    signal(SIGTERM, end_by_signal);
+    signal(SIGINT, end_by_signal);
     battery->log_fd = open(battery->log_path, O_RDONLY | O_CLOEXEC);
     while (access(battery->disks[DISKS - 1].socket_path, F_OK) != 0) {
         must(is_alive(battery, NULL) && g_get_monotonic_time() < deadline_us, "vblkd does not start");
@@ -170,6 +189,7 @@ unsigned battery_destroy(struct battery *battery)
         fprintf(stderr, "hostile: vblkd did not end in order: status %#x\n", status);
         failed++;
     }
+    child = 0;
     directory = opendir(battery->directory);
     while (directory && (entry = readdir(directory)))
         (void)unlinkat(dirfd(directory), entry->d_name, 0);
