@@ -311,10 +311,30 @@ def a_stop_leaves_no_loop_spinning(directory):
                 assert front_end.process.poll() is None
 
 
+def busy_polling_needs_a_front_end(directory):
+    """A thread that never sleeps does while nobody is connected, before the first front end and after each; requests, a stop
+    and SIGTERM work as ever."""
+    with Server(directory, f"--socket-path={directory}/socket", "--blk-file=null:1G", "--num-queues=2", "--busy-poll") as server:
+        def used():
+            return thread_seconds(server.process.pid)["iothread0"]
+
+        for _ in range(2):
+            before, begin = used(), time.monotonic()
+            wait_for(lambda: time.monotonic() - begin > 0.5, DEADLINE_S, "half a second")
+            share = (used() - before) / (time.monotonic() - begin)
+            assert share < 0.1, f"the IOThread uses {share:.0%} of a processor with nobody connected"
+            assert load(server.socket_path, "--queues=2", "--restarts=3", "--runtime=0.3")["error_count"] == 0
+            with BackgroundLoad(server.socket_path, "--queues=2", "--iodepth=1", "--number-ios=1000000000"):
+                before = used()
+                wait_for(lambda: used() - before > 0.2, DEADLINE_S, "the IOThread is busy")
+            wait_for(lambda: server.log().count("front end disconnected") % 2 == 0, DEADLINE_S, "the front end is gone")
+
+
 if __name__ == "__main__":
     from serving import main
     main([verifies_on_every_kind_of_disk, sigterm_keeps_what_was_acknowledged, front_ends_come_and_go, sockets_in_use,
           disks_that_are_locked, qemu_and_vblkd_exclude_each_other, disks_that_are_of_no_use, mistakes_on_the_command_line,
           several_disks, rubbish_harms_nobody_else, descriptors_that_are_handed_over, tells_what_it_can_do,
           warns_of_too_few_mappings, serves_with_every_pool, works_without_the_provider,
-          signals_at_any_time, a_stop_leaves_no_loop_spinning])
+          signals_at_any_time, a_stop_leaves_no_loop_spinning,
+          busy_polling_needs_a_front_end])
