@@ -148,7 +148,8 @@ static int create_devices(struct server *server)
     for (unsigned i = 0; i < server->options->disk_count && error == 0; i++) {
         char *message = NULL;
 
-        error = report(vblk_devices_add(server->devices, &server->options->disks[i], &message), message);
+        error = vblk_devices_add(server->devices, &server->options->disks[i], &message);
+        error = report(error, message); /* apart: arguments are evaluated in any order */
     }
     return error;
 }
