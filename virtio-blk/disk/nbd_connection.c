@@ -41,6 +41,7 @@ struct op {
     struct rt_coroutine *co;
     GList link; /* in sent, done or waiting */
     uint64_t life; /* of the connection that it was sent on */
+    int64_t lost_ns; /* when a connection was first lost under it; 0: never */
     int result;
     bool done;
 };
@@ -63,6 +64,7 @@ struct vblk_nbd_connection {
     struct rt_timer *attempt_timer, *deadline_timer;
     int64_t back_off_ns, deadline_ns;
     bool was_ready, gave_up, told;
+    bool useful;               /* this life has carried out a command */
 
     struct buffer *buffers; /* idle */
     unsigned buffer_count;
@@ -82,7 +84,10 @@ static void finish(struct op *op, int result)
 
 static int completed(void *opaque, int *error)
 {
-    finish(opaque, -*error);
+    struct op *op = opaque;
+
+    op->connection->useful |= *error == 0;
+    finish(op, -*error);
     return 1; /* nothing is left of it in libnbd */
 }
 
@@ -148,19 +153,28 @@ static void give_up(void *opaque)
     wake_waiting(connection, -EIO);
 }
 
+static void try_later(struct vblk_nbd_connection *connection)
+{
+    rt_timer_arm(connection->attempt_timer, rt_clock_ns() + connection->back_off_ns);
+    connection->back_off_ns = MIN(2 * connection->back_off_ns, BACK_OFF_MAX_NS);
+}
+
 static void lose(struct vblk_nbd_connection *connection, const char *why)
 {
     vblk_log(connection->options.log, VBLK_LOG_WARNING, "the connection to the NBD server is lost: %s; %u requests were under way",
              why ? why : "closed", connection->sent.length + connection->done.length);
     connection->told = false;
     drop_handle(connection);
-    connection->back_off_ns = BACK_OFF_MIN_NS;
     connection->deadline_ns = rt_clock_ns() + connection->options.reconnect_ns;
     rt_timer_arm(connection->deadline_timer, connection->deadline_ns);
     if (connection->options.reconnect_ns == 0)
         give_up(connection);
     rt_bh_schedule(connection->done_bh);
-    start_attempt(connection);
+    connection->back_off_ns = BACK_OFF_MIN_NS;
+    if (connection->useful)
+        start_attempt(connection);
+    else
+        try_later(connection); /* it may be lost as fast as it comes */
 }
 
 /* After each call of libnbd that may have moved it. */
@@ -231,12 +245,6 @@ static int watch(struct vblk_nbd_connection *connection)
     return error;
 }
 
-static void try_later(struct vblk_nbd_connection *connection)
-{
-    rt_timer_arm(connection->attempt_timer, rt_clock_ns() + connection->back_off_ns);
-    connection->back_off_ns = MIN(2 * connection->back_off_ns, BACK_OFF_MAX_NS);
-}
-
 static int adopt(struct vblk_nbd_connection *connection, struct nbd_handle *handle)
 {
     int error;
@@ -249,7 +257,7 @@ static int adopt(struct vblk_nbd_connection *connection, struct nbd_handle *hand
     }
     rt_timer_cancel(connection->deadline_timer);
     connection->was_ready = true;
-    connection->gave_up = false;
+    connection->gave_up = connection->useful = false;
     look(connection);
     return 0;
 }
@@ -360,6 +368,11 @@ int vblk_nbd_connection_run_co(struct vblk_nbd_connection *connection, const str
             lose(connection, "the server shuts down");
         if (op.life == connection->life)
             return op.result;
+        /* Perhaps this command is why: memory that cannot be sent, or a server that dies of it. */
+        if (op.lost_ns == 0)
+            op.lost_ns = rt_clock_ns();
+        else if (rt_clock_ns() - op.lost_ns > connection->options.reconnect_ns)
+            return -EIO;
     }
 }
 

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -285,6 +286,41 @@ static void test_lost_and_found_with_one_connection(void **state)
     lost_and_found(false);
 }
 
+/* Memory that the kernel cannot read, as a front end leaves it that made its memory's file shorter: libnbd has sent half a command
+ * then and gives the connection up, the next one, too. It ends, and the one after it finds a server. */
+static void lose_it_each_time(bool several_connections)
+{
+    uint8_t bytes[512];
+    void *nothing = mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const struct iovec good = { bytes, sizeof(bytes) }, bad = { nothing, 1 << 20 };
+    int64_t begun_us = g_get_monotonic_time();
+    struct disk_loop dl;
+
+    assert_ptr_not_equal(nothing, MAP_FAILED);
+    serve(several_connections ? "--filter=nofilter" : "--filter=multi-conn", "file", image,
+          several_connections ? NULL : "multi-conn-mode=disable", NULL);
+    disk_loop_open(&dl, spec, &(struct vblk_disk_options){ .nbd_reconnect_s = 1 });
+    assert_int_equal(disk_loop_write(&dl, 0, &bad, 1), -EIO);
+    assert_int_equal(disk_loop_read(&dl, 0, &bad, 1), -EIO);
+    assert_true(g_get_monotonic_time() - begun_us >= 2 * 1000000); /* each was given its second */
+    assert_int_equal(disk_loop_read(&dl, 512, &good, 1), 0);
+    assert_int_equal(bytes[7], disk_byte(519));
+    disk_loop_close(&dl);
+    munmap(nothing, 1 << 20);
+}
+
+static void test_a_command_that_loses_the_server(void **state)
+{
+    (void)state;
+    lose_it_each_time(true);
+}
+
+static void test_a_command_that_loses_the_only_connection(void **state)
+{
+    (void)state;
+    lose_it_each_time(false);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -299,6 +335,8 @@ int main(void)
         TEST(test_what_is_refused),
         TEST(test_lost_and_found),
         TEST(test_lost_and_found_with_one_connection),
+        TEST(test_a_command_that_loses_the_server),
+        TEST(test_a_command_that_loses_the_only_connection),
     };
 
     char *nbdkit = g_find_program_in_path("nbdkit");
