@@ -58,7 +58,7 @@ static const unsigned long allowed_ioctls[] = {
     BLKROGET, BLKDISCARD, BLKZEROOUT, BLKDISCARDZEROES, BLKFLSBUF, FS_IOC_FIEMAP, FIGETBSZ,
 };
 
-static const int allowed_families[] = { AF_UNIX, AF_INET, AF_INET6, AF_NETLINK };
+static const int allowed_families[] = { AF_UNIX, AF_INET, AF_INET6, AF_VSOCK, AF_NETLINK };
 
 /* clone3 hides its flags in memory: the C library then takes clone, whose flags can be judged. */
 static int add_special_rules(scmp_filter_ctx filter)
