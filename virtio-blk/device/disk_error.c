@@ -79,6 +79,11 @@ bool vblk_disk_error_retry_co(struct vblk_request *request, int result, uint32_t
         report(errors, request, result, "the driver is told");
         return false;
     }
+    if (queue->drains > 0 && atomic_load_explicit(&queue->device->leaves_open, memory_order_relaxed)) {
+        report(errors, request, result, "it stays open in the front end's in-flight region");
+        request->left_open = true;
+        return false;
+    }
     if (queue->drains > 0) {
         report(errors, request, result, "the driver is told, because its queue is stopping");
         return false;

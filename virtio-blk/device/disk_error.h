@@ -9,7 +9,9 @@
  *     } while (result < 0 && vblk_disk_error_retry_co(request, result, seen));
  *
  * A paused device keeps what it took from its rings. A drain (a stopped ring, new memory, the end of vblkd) cannot wait for a
- * person: it has each waiting request tried once more, and what fails then is reported to the driver.
+ * person: it has each waiting request tried once more, and what fails then is reported to the driver. If the drain comes because
+ * the front end is gone (vblkd ends, too), and it keeps an in-flight region, what fails is left open there: the next process
+ * does it again, as after a kill. Other stops do not leave any open, since a front end may be about to migrate without the region.
  *
  * Thread:    the queue's loop, in a request's coroutine, unless said otherwise.
  */

@@ -62,6 +62,7 @@ struct vblk_request {
     int data_count;
     struct vblk_segment *segments; /* of a discard or write-zeroes: a copy, freed when it has run; NULL: they are no good */
     unsigned segment_count;
+    bool left_open;           /* its result is nobody's business: whoever has the in-flight region next does it again */
     struct vblk_tracked tracked;
 
     /* Read by the sampler while the request runs: relaxed atomics; id 0 means free. */
@@ -172,6 +173,7 @@ struct vblk_device {
     void *opaque;
     struct vhost_user_memory_map *map;
     struct vhost_user_inflight inflight; /* what the front end keeps for us; replaced only while no ring exists */
+    _Atomic bool leaves_open; /* the front end is gone and has an in-flight region: requests that the disk fails may stay in it */
     _Atomic int connection_fd; /* -1: no front end */
     struct vhost_user_dirty_log *dirty_log; /* NULL: the front end gave none */
     int dirty_log_fd;
@@ -263,6 +265,8 @@ bool vblk_queue_poll_end(void *opaque);
 void vblk_queue_process(void *opaque);
 void vblk_queue_set_notifications(struct vblk_queue *queue, bool enable, enum vblk_notifications_reason reason);
 void vblk_queue_complete(struct vblk_request *request, uint8_t status, uint32_t data_bytes);
+/* Instead: the driver is told nothing, and the in-flight region keeps it. The ring is about to be destroyed. */
+void vblk_queue_leave_open(struct vblk_request *request);
 void vblk_queue_break(struct vblk_queue *queue, int error, const char *reason);
 /* Queue's loop or main loop. False: the front end had blocked it, do not use the descriptor again. */
 bool vblk_queue_write_event(struct vblk_queue *queue, int fd);

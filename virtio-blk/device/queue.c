@@ -329,6 +329,27 @@ void vblk_queue_interrupt(struct vblk_queue *queue)
     lttng_ust_tracepoint(vblk_queue, interrupt, queue->device->device_id, queue->index, !wanted);
 }
 
+static void one_less_in_flight(struct vblk_queue *queue)
+{
+    struct rt_coroutine *waiter = queue->drain_waiter;
+
+    add_in_flight(queue, -1);
+    if (waiter && atomic_load_explicit(&queue->in_flight, memory_order_relaxed) == 0) {
+        queue->drain_waiter = NULL;
+        rt_coroutine_wake(waiter);
+    }
+}
+
+void vblk_queue_leave_open(struct vblk_request *request)
+{
+    struct vblk_queue *queue = request->queue;
+
+    request->left_open = false;
+    vblk_virtqueue_discard(queue->vq, request->element);
+    give_back_request(queue, request);
+    one_less_in_flight(queue);
+}
+
 void vblk_queue_complete(struct vblk_request *request, uint8_t status, uint32_t data_bytes)
 {
     struct vblk_queue *queue = request->queue;
@@ -347,18 +368,12 @@ void vblk_queue_complete(struct vblk_request *request, uint8_t status, uint32_t 
     if (!queue->free_requests)
         queue->starved = true;
     give_back_request(queue, request);
-    add_in_flight(queue, -1);
     queue->interrupt_pending = true;
     if (!queue->busy || queue->deferred || queue->starved) {
         queue->starved = false;
         rt_bh_schedule(queue->bh);
     }
-    if (queue->drain_waiter && atomic_load_explicit(&queue->in_flight, memory_order_relaxed) == 0) {
-        struct rt_coroutine *waiter = queue->drain_waiter;
-
-        queue->drain_waiter = NULL;
-        rt_coroutine_wake(waiter);
-    }
+    one_less_in_flight(queue);
 }
 
 void vblk_queue_drain_co(struct vblk_queue *queue)

@@ -287,5 +287,8 @@ void vblk_request_run(void *opaque)
     }
     if (vblk_has_fault(device, VBLK_FAULT_MUTEX_ACROSS_YIELD))
         vblk_fault_unlock(device);
-    vblk_queue_complete(request, status, written_bytes);
+    if (request->left_open)
+        vblk_queue_leave_open(request);
+    else
+        vblk_queue_complete(request, status, written_bytes);
 }

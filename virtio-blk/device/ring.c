@@ -109,7 +109,9 @@ static void disconnected_co(void *opaque, int error)
 
     (void)error; /* the session told it */
     atomic_store_explicit(&device->connection_fd, -1, memory_order_relaxed);
+    atomic_store_explicit(&device->leaves_open, device->inflight.map != NULL, memory_order_relaxed);
     forget_front_end_co(device);
+    atomic_store_explicit(&device->leaves_open, false, memory_order_relaxed);
 }
 
 static void ended(void *opaque)

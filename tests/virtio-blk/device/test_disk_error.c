@@ -1,6 +1,6 @@
 /*
  * Goal:   a request that the disk failed is reported to its driver, or waits and is tried again when the device is resumed;
- *         in neither case is it lost, and nobody who wants to stop waits for a person.
+ *         in neither case is it lost, and nobody who wants to stop waits for a person. An in-flight region hands it on.
  * Method: a device in this process in front of a disk that fails so many requests and then no more; a stop and the end of the
  *         device while requests wait; many requests of two queues, resumed again and again.
  * If it fails: guests lose acknowledged data when a disk is full for a moment, or hang for ever, or vblkd cannot be ended.
@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "served.h"
+#include "vhost_user_wire.h"
 
 static bool paused(struct vblk_device *device)
 {
@@ -154,6 +155,69 @@ static void test_the_end_does_not_wait(void **state)
     fe_destroy(fe);
 }
 
+/* The disk stays broken until the process ends, and the next one has a better one: of what the front end keeps account of, the
+ * driver learns no error. */
+static void left_to_the_next_process(bool packed)
+{
+    struct fe_options options = FE_OPTIONS_DEFAULT;
+    struct served served;
+    struct front_end *fe;
+
+    options.layout.packed = packed;
+    options.protocol_wanted = UINT64_C(1) << WIRE_P_INFLIGHT_SHMFD;
+    start(&served, VBLK_DISK_ERROR_STOP, "error=100", 1);
+    fe = served_front_end(&served, &options);
+    for (unsigned i = 0; i < 3; i++)
+        served_submit(fe, 0, i == 1 ? VIRTIO_BLK_T_FLUSH : VIRTIO_BLK_T_OUT, i, NULL, i == 1 ? 0 : 512);
+    fe_queue_publish(fe_queue(fe, 0));
+    served_wait(&served, three_wait, "the requests wait");
+    served_destroy(&served);
+    assert_int_equal(served_create(&served, &(struct vblk_device_options){ .blk_file = "null:1M" }, NULL), 0);
+    assert_int_equal(fe_reconnect(fe), 0);
+    assert_int_equal(fe_start(fe), 0);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(*fe_queue(fe, 0)->slots[served_reap(fe, 0)].status, VIRTIO_BLK_S_OK);
+    fe_destroy(fe);
+    served_stop(&served);
+}
+
+static void test_left_to_the_next_process(void **state)
+{
+    (void)state;
+    left_to_the_next_process(false);
+}
+
+static void test_left_to_the_next_process_packed(void **state)
+{
+    (void)state;
+    left_to_the_next_process(true);
+}
+
+/* The same process goes on, and so does the pause. */
+static void test_left_to_the_next_front_end(void **state)
+{
+    struct fe_options options = FE_OPTIONS_DEFAULT;
+    struct served served;
+    struct front_end *fe;
+    uint16_t slot;
+
+    (void)state;
+    options.protocol_wanted = UINT64_C(1) << WIRE_P_INFLIGHT_SHMFD;
+    start(&served, VBLK_DISK_ERROR_STOP, "count=2,error=100", 1); /* at first, and once more when the front end leaves */
+    fe = served_front_end(&served, &options);
+    slot = served_submit(fe, 0, VIRTIO_BLK_T_OUT, 0, NULL, 512);
+    fe_queue_publish(fe_queue(fe, 0));
+    served_wait(&served, one_waits, "the write waits");
+    assert_int_equal(fe_reconnect(fe), 0);
+    assert_int_equal(fe_start(fe), 0);
+    served_wait(&served, one_waits, "the write waits again");
+    assert_int_equal(vblk_device_resume_co(served.device), 1);
+    assert_int_equal(served_reap(fe, 0), slot);
+    assert_int_equal(*fe_queue(fe, 0)->slots[slot].status, VIRTIO_BLK_S_OK);
+    fe_destroy(fe);
+    served_stop(&served);
+}
+
 #define REQUESTS 400
 
 /* Every tenth fails: with each resume a few more get through, and in the end all have, on both loops. */
@@ -199,6 +263,9 @@ int main(void)
         cmocka_unit_test(test_requests_wait_for_a_resume),
         cmocka_unit_test(test_a_paused_device_holds_what_comes),
         cmocka_unit_test(test_the_end_does_not_wait),
+        cmocka_unit_test(test_left_to_the_next_process),
+        cmocka_unit_test(test_left_to_the_next_process_packed),
+        cmocka_unit_test(test_left_to_the_next_front_end),
         cmocka_unit_test(test_resumed_again_and_again),
     };
 
