@@ -4,7 +4,7 @@
 # Usage: build-image.sh DIRECTORY
 #   Leaves DIRECTORY/kernel and DIRECTORY/initramfs, and does nothing when they are there and no older than this
 #   script and init. The kernel is Debian's newest cloud kernel, downloaded (27 MB) but not installed; the programs are
-#   busybox-static, mke2fs, e2fsck, mkfs.xfs and fio with the libraries that ldd names.
+#   busybox-static, mke2fs, e2fsck, mkfs.xfs, blkdiscard and fio with the libraries that ldd names.
 #   exit 0 done, 1 failed, 77 a tool is missing
 set -eu
 
@@ -13,7 +13,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 
 # What the guest's kernel needs beyond what is built in; modules.dep adds what these need.
 modules="virtio_pci virtio_blk ext4 xfs crc32c_generic crc32c_intel libcrc32c"
-programs="mke2fs e2fsck mkfs.xfs fio"   # put in /usr/sbin: call them by path, busybox prefers its own
+programs="mke2fs e2fsck mkfs.xfs blkdiscard fio"   # put in /usr/sbin: call them by path, busybox prefers its own
 
 for tool in apt-get apt-cache dpkg-deb ldd cpio busybox $programs; do
     PATH=$PATH:/sbin:/usr/sbin command -v "$tool" >/dev/null ||

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Goal: a Linux guest gives room back that it does not need, and what it keeps stays as it was.
 
-Method: a sparse file as disk. blkdiscard and blkdiscard -z of a disk full of data; mkfs.xfs, a fio verify run; files that are
-written and removed, then fstrim; ext4 mounted with -o discard, which trims as it goes. After each the file's room on the host
-is compared with what the guest holds, and checksums of what it kept with those of what it wrote.
+Method: a sparse file as disk. blkdiscard of a disk full of data, and blkdiscard -z of what was left; mkfs.xfs, a fio verify
+run; files that are written and removed, then fstrim; ext4 mounted with -o discard, which trims as it goes. After each the
+file's room on the host is compared with what the guest holds, and checksums of what it kept with those of what it wrote.
 
 If it fails: images grow for ever (the room does not shrink), or a discard hits data in use (a checksum or fio's verify fails).
 """
@@ -44,6 +44,12 @@ def discards_of_the_raw_disk(guest, disk):
     expect_room(disk, 8, 16, "after blkdiscard")
     # The first 8 MiB were not named.
     guest.run("echo 3 >/proc/sys/vm/drop_caches; dd if=/dev/vda bs=1M count=8 | cmp - /tmp/data", 60)
+    # Zeros, but for the last 1 MiB. This form of it keeps the room.
+    guest.run("/usr/sbin/blkdiscard -z -o 0 -l 7340032 /dev/vda", 60)
+    guest.run("echo 3 >/proc/sys/vm/drop_caches; dd if=/dev/vda bs=1M count=8 >/tmp/read && "
+              "tail -c 1048576 /tmp/data >/tmp/kept && head -c 7340032 /dev/zero | cat - /tmp/kept | cmp - /tmp/read && "
+              "rm /tmp/read /tmp/kept", 60)
+    expect_room(disk, 8, 16, "after blkdiscard -z")
 
 
 def xfs_trims(guest, disk):
