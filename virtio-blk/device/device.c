@@ -113,6 +113,35 @@ int vblk_device_create(const struct vblk_device_options *options, struct vblk_de
     return 0;
 }
 
+struct closing {
+    struct vblk_disk *disk;
+    struct rt_coroutine *waiter;
+};
+
+static void *close_disk(void *opaque)
+{
+    struct closing *closing = opaque;
+
+    vblk_disk_close(closing->disk);
+    rt_coroutine_wake(closing->waiter);
+    return NULL;
+}
+
+/* What the page cache holds of a file is written now, which may take minutes: other disks need the main loop. */
+static void close_disk_co(struct vblk_device *device)
+{
+    struct closing closing = { .disk = device->disk, .waiter = rt_coroutine_self() };
+    pthread_t thread;
+
+    device->disk = NULL;
+    if (pthread_create(&thread, NULL, close_disk, &closing) != 0) {
+        vblk_disk_close(closing.disk);
+        return;
+    }
+    rt_coroutine_yield();
+    pthread_join(thread, NULL);
+}
+
 void vblk_device_destroy_co(struct vblk_device *device)
 {
     if (!device)
@@ -126,6 +155,7 @@ void vblk_device_destroy_co(struct vblk_device *device)
     for (unsigned i = 0; i < device->loop_count; i++)
         rt_coroutine_move(device->loops[i]);
     rt_coroutine_move(device->main_loop);
+    close_disk_co(device);
     vblk_sampler_deinit(device);
     lttng_ust_tracepoint(vblk_dataplane, device_destroy, device->device_id);
     free_device(device);

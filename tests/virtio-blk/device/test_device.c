@@ -1,7 +1,7 @@
 /*
  * Goal:   a device that cannot be made leaves nothing and says why in one line; one that can is named, numbered and ends.
  * Method: devices in this process with disks and sockets that do not work, descriptors counted around them; connected and
- *         listening sockets that are handed over; the serial number that is made from the name.
+ *         listening sockets that are handed over; the serial number that is made from the name; where a file is synced.
  * If it fails: a management tool that tries again and again exhausts the process, or an operator does not learn why.
  */
 #include <errno.h>
@@ -198,6 +198,32 @@ static void test_all_queues_in_turn(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+static _Atomic unsigned sync_count, sync_in_loop_count;
+
+/* The C library's, as the disk calls it: it can take minutes. */
+int fdatasync(int fd)
+{
+    atomic_fetch_add(&sync_count, 1);
+    if (rt_loop_current())
+        atomic_fetch_add(&sync_in_loop_count, 1);
+    return fsync(fd);
+}
+
+static void test_closing_a_file_holds_no_loop(void **state)
+{
+    char *path = g_build_filename(served.directory, "disk", NULL);
+
+    (void)state;
+    assert_true(g_file_set_contents(path, "", 0, NULL));
+    assert_int_equal(truncate(path, 1 << 20), 0);
+    assert_int_equal(served_create(&served, &(struct vblk_device_options){ .blk_file = path }, NULL), 0);
+    served_destroy(&served);
+    assert_int_equal(atomic_load(&sync_count), 1);
+    assert_int_equal(atomic_load(&sync_in_loop_count), 0);
+    unlink(path);
+    g_free(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +234,7 @@ int main(void)
         TEST(test_connected_socket_ends_with_its_front_end),
         TEST(test_listening_socket_goes_on),
         TEST(test_all_queues_in_turn),
+        TEST(test_closing_a_file_holds_no_loop),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
