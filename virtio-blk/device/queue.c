@@ -312,8 +312,10 @@ void vblk_queue_interrupt(struct vblk_queue *queue)
     queue->unshown = 0;
     if (queue->dirty_log)
         vblk_dirty_announce(queue);
-    if (queue->restarted && vblk_has_fault(queue->device, VBLK_FAULT_SKIP_INTERRUPT))
+    if (queue->restarted && vblk_has_fault(queue->device, VBLK_FAULT_SKIP_INTERRUPT)) {
+        vblk_virtqueue_publish(queue->vq); /* done all the same: only the word of it is missing */
         return;
+    }
     call_fd = atomic_load_explicit(&queue->call_fd, memory_order_relaxed);
     wanted = vblk_virtqueue_should_interrupt(queue->vq) && call_fd >= 0;
     if (wanted) {

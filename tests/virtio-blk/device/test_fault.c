@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "gate.h"
 #include "served.h"
 
 static void test_names(void **state)
@@ -107,12 +108,48 @@ static void test_the_healthy_twin_does_not(void **state)
     run(0);
 }
 
+/* A driver that polls finds what is done, also if it ended after the queue had looked at the ring for the last time. */
+static void test_a_request_without_interrupt_is_shown(void **state)
+{
+    struct fe_options options = FE_OPTIONS_DEFAULT;
+    int64_t deadline_ns = rt_clock_ns() + SERVED_DEADLINE_MS * INT64_C(1000000);
+    struct served served;
+    struct front_end *fe;
+    uint16_t slot;
+
+    (void)state;
+    for (unsigned packed = 0; packed < 2; packed++) {
+        served_start(&served, &(struct vblk_device_options){ .blk_file = "null:1M", .faults = VBLK_FAULT_SKIP_INTERRUPT }, 1,
+                     0);
+        options.layout.packed = packed;
+        fe = served_front_end(&served, &options);
+        assert_int_equal(fe_stop(fe), 0);
+        assert_int_equal(fe_start(fe), 0); /* from now on it strikes */
+        gate_close();
+        served_submit(fe, 0, VIRTIO_BLK_T_IN, 0, NULL, 512);
+        fe_queue_publish(fe_queue(fe, 0));
+        gate_await(1);
+        gate_open();
+        while (fe_queue_reap(fe_queue(fe, 0), &slot, 1) == 0) {
+            assert_true(rt_clock_ns() < deadline_ns);
+            usleep(500);
+        }
+        assert_int_equal(*fe_queue(fe, 0)->slots[slot].status, VIRTIO_BLK_S_OK);
+        assert_int_equal(atomic_load(&served.device->queues[0].counters.interrupts), 0);
+        fe_queue_give(fe_queue(fe, 0), slot);
+        assert_int_equal(fe_stop(fe), 0);
+        fe_destroy(fe);
+        served_stop(&served);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_the_loop_spins_after_a_stop),
         cmocka_unit_test(test_the_healthy_twin_does_not),
+        cmocka_unit_test(test_a_request_without_interrupt_is_shown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
