@@ -4,7 +4,8 @@
  * Logging is turned on and off, and logs are replaced, while rings run. A ring's log belongs to the ring's loop, so each
  * change is made there; when the message is answered no loop uses the old log any more, and every write that is
  * completed from then on is marked in the new one. Requests that were in flight are marked when they complete, by
- * what holds then.
+ * what holds then. A drain that ends meanwhile attaches the ring from the main loop, which writes to the ring, too: hence
+ * ring_lock.
  */
 #include <errno.h>
 #include <linux/virtio_blk.h>
@@ -29,7 +30,9 @@ void vblk_dirty_apply_ring_co(struct vblk_queue *queue)
 {
     bool visiting = vblk_home_visit_co(queue);
 
+    pthread_mutex_lock(&queue->device->ring_lock);
     vblk_dirty_apply(queue);
+    pthread_mutex_unlock(&queue->device->ring_lock);
     if (visiting)
         vblk_home_return_co(queue);
 }

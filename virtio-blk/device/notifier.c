@@ -88,7 +88,9 @@ int vblk_notifier_attach(struct vblk_queue *queue)
 
     /* The loop does not touch the ring yet: asking for kicks is ours. What came before is in the pending kick. */
     queue->polling = false;
+    pthread_mutex_lock(&device->ring_lock); /* this marks, and which log to mark in may be changing just now: dirty.c */
     vblk_queue_set_notifications(queue, true, VBLK_ATTACH);
+    pthread_mutex_unlock(&device->ring_lock);
     atomic_store_explicit(&queue->accepting, true, memory_order_release); /* ORDER queue.accept */
     error = rt_loop_attach_fd(queue->loop, queue->kick_fd, RT_FD_HOST_NOTIFIER, device->device_id, queue->index,
                               callbacks ? callbacks : &notifier_callbacks, queue, &handler);

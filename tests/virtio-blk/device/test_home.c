@@ -12,9 +12,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "drainer.h"
+#include "fe_control.h"
 #include "gate.h"
 #include "served.h"
 
@@ -467,6 +469,100 @@ static void test_the_device_is_destroyed_during_moves(void **state)
     assert_int_equal(served_create(&served, &null_disk, NULL), 0);
 }
 
+/* ---- what a front end says meanwhile ---- */
+
+#define LOG_BYTES (256 * 1024) /* 8 GiB of guest memory; that of the front end begins at 4 GiB */
+
+static void set_log(struct front_end *fe, int fd)
+{
+    const uint64_t wire[2] = { LOG_BYTES, 0 };
+    struct fe_message answer;
+
+    assert_int_equal(fe_send(fe, WIRE_SET_LOG_BASE, 0, wire, sizeof(wire), &fd, 1), 0);
+    assert_int_equal(fe_recv(fe, &answer), 0);
+    assert_int_equal(answer.header.request, WIRE_SET_LOG_BASE);
+}
+
+static void log_everything(struct front_end *fe, bool on)
+{
+    uint64_t features = fe_info(fe)->features | (on ? UINT64_C(1) << 26 : 0);
+
+    assert_int_equal(fe_set(fe, WIRE_SET_FEATURES, &features, sizeof(features), NULL, 0), 0);
+    for (unsigned i = 0; i < QUEUES; i++) {
+        struct fe_queue *queue = fe_queue(fe, i);
+        const struct wire_vring_addr wire = { .index = i,
+                                              .flags = on,
+                                              .desc_user_addr = (uintptr_t)queue->desc,
+                                              .avail_user_addr = (uintptr_t)queue->avail,
+                                              .used_user_addr = (uintptr_t)queue->used,
+                                              .log_guest_addr = fe_queue_guest_addr(queue, queue->used) };
+
+        assert_int_equal(fe_set(fe, WIRE_SET_VRING_ADDR, &wire, sizeof(wire), NULL, 0), 0);
+    }
+}
+
+static void change_everything(bool packed)
+{
+    const struct wire_memory_region more = { .guest_addr = UINT64_C(1) << 40,
+                                             .size_bytes = 1 << 20,
+                                             .user_addr = UINT64_C(1) << 46 };
+    struct fe_options options = FE_OPTIONS_DEFAULT;
+    struct load loads[QUEUES] = { 0 };
+    struct mover mover = { .queue_index = 0 };
+    struct drainer drainers[2] = { 0 };
+    struct front_end *fe;
+    int logs[2], more_fd = memfd_create("more", MFD_CLOEXEC);
+
+    assert_int_equal(ftruncate(more_fd, 1 << 20), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        logs[i] = memfd_create("log", MFD_CLOEXEC);
+        assert_int_equal(ftruncate(logs[i], LOG_BYTES), 0);
+    }
+    options.queue_count = QUEUES;
+    options.layout.packed = packed;
+    options.protocol_wanted = 1 << WIRE_P_LOG_SHMFD | 1 << WIRE_P_CONFIGURE_MEM_SLOTS;
+    fe = served_front_end(&served, &options);
+    for (unsigned i = 0; i < QUEUES; i++) {
+        loads[i].fe = fe;
+        loads[i].queue_index = i;
+        pthread_create(&loads[i].thread, NULL, drive, &loads[i]);
+    }
+    for (unsigned i = 0; i < 2; i++)
+        drainer_start(&drainers[i], &served);
+    mover_start(&mover);
+    for (unsigned round = 0; round < 30; round++) {
+        set_log(fe, logs[round % 2]);
+        log_everything(fe, true);
+        assert_int_equal(fe_add_memory(fe, &more, more_fd), 0);
+        set_log(fe, logs[(round + 1) % 2]);
+        assert_int_equal(fe_remove_memory(fe, &more, -1), 0);
+        log_everything(fe, false);
+    }
+    mover_end(&mover, 15);
+    for (unsigned i = 0; i < 2; i++) {
+        atomic_store(&drainers[i].leave, true);
+        drainer_await(&drainers[i]);
+    }
+    for (unsigned i = 0; i < QUEUES; i++) {
+        atomic_store(&loads[i].stop, true);
+        pthread_join(loads[i].thread, NULL);
+        assert_false(atomic_load(&served.device->queues[i].broken));
+    }
+    assert_int_equal(fe_stop(fe), 0);
+    fe_destroy(fe);
+    assert_nothing_left();
+    close(logs[0]);
+    close(logs[1]);
+    close(more_fd);
+}
+
+static void test_memory_and_logs_change_while_queues_move_and_drain(void **state)
+{
+    (void)state;
+    change_everything(false);
+    change_everything(true);
+}
+
 /* ---- as many and as long as it gets ---- */
 
 static void stop_move_and_start(struct front_end *fe, uint16_t queue_index)
@@ -533,6 +629,7 @@ int main(void)
         TEST(test_moves_in_the_middle_of_starts_and_stops),
         TEST(test_the_front_end_leaves_during_a_move),
         TEST(test_the_device_is_destroyed_during_moves),
+        TEST(test_memory_and_logs_change_while_queues_move_and_drain),
         TEST(test_64_queues_of_every_size_stop_start_and_move_one_by_one),
     };
 
