@@ -262,12 +262,29 @@ static char *meant_name(struct vblk_control *control, const json_t *arguments, c
     return meant;
 }
 
+/* A drain has requests that wait for a resume tried once more, and reports what fails: no command may cost a guest an error. */
+static bool refuse_paused(struct vblk_control *control, const char *name, char **message_out)
+{
+    struct vblk_device *device;
+    bool paused;
+
+    if (vblk_devices_hold(control->options.devices, name, &device, message_out) < 0)
+        return true;
+    paused = vblk_device_is_paused(device);
+    vblk_devices_release(control->options.devices, device);
+    if (paused)
+        *message_out = g_strdup_printf("%s: is paused by an error of its disk, which its driver would now be told (resume it "
+                                       "first)", name);
+    return paused;
+}
+
 json_t *vblk_command_drain_co(struct vblk_control *control, const json_t *arguments, char **message_out)
 {
     char *name = meant_name(control, arguments, message_out);
     json_t *answer = NULL;
 
-    if (name && vblk_devices_drain_co(control->options.devices, name, message_out) == 0)
+    if (name && !refuse_paused(control, name, message_out) &&
+        vblk_devices_drain_co(control->options.devices, name, message_out) == 0)
         answer = device_answer(name);
     g_free(name);
     return answer;
@@ -297,7 +314,8 @@ json_t *vblk_command_move_queue_co(struct vblk_control *control, const json_t *a
     json_t *answer = NULL;
     int error;
 
-    if (name && vblk_devices_hold(control->options.devices, name, &device, message_out) == 0) {
+    if (name && !refuse_paused(control, name, message_out) &&
+        vblk_devices_hold(control->options.devices, name, &device, message_out) == 0) {
         error = vblk_device_move_queue_co(device, queue, iothread);
         vblk_devices_release(control->options.devices, device);
         if (error == 0) {
@@ -325,7 +343,8 @@ json_t *vblk_command_resize_co(struct vblk_control *control, const json_t *argum
     json_t *answer = NULL;
     int error;
 
-    if (name && vblk_devices_hold(control->options.devices, name, &device, message_out) == 0) {
+    if (name && !refuse_paused(control, name, message_out) &&
+        vblk_devices_hold(control->options.devices, name, &device, message_out) == 0) {
         error = vblk_device_resize_co(device, size_bytes);
         vblk_device_status(device, &status);
         vblk_devices_release(control->options.devices, device);

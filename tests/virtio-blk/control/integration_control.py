@@ -264,6 +264,10 @@ def open_requests_are_listed_and_a_failed_disk_resumed(directory):
                 assert request["type"] == "read" and request["size_bytes"] == 4096 and request["device"] == "disk0", request
                 assert request["offset_bytes"] % 4096 == 0 and request["offset_bytes"] < 1 << 30, request
             client.refused("requests", "there is no disk of that name", device="disk1")
+            # They would have the driver told: the load would end with errors.
+            client.refused("drain", "is paused")
+            client.refused("resize", "is paused", size_bytes=1 << 31)
+            client.refused("move-queue", "is paused", queue=0, iothread=1)
             retried = 0
             while reader.process.poll() is None:
                 retried += client.ask("resume")["retried"]
