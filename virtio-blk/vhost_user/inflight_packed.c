@@ -94,8 +94,8 @@ static int read_free_list(struct vhost_user_inflight_packed_queue *queue, struct
     return 0;
 }
 
-/* All other entries belong to chains that are in flight. Returns their descriptors. */
-static int read_chains(struct vhost_user_inflight_packed_queue *queue, struct census *census,
+/* All other entries belong to chains that are in flight, of a ring of @size. Returns their descriptors. */
+static int read_chains(struct vhost_user_inflight_packed_queue *queue, uint16_t size, struct census *census,
                        struct vhost_user_inflight_pending *pending, unsigned *count_out, const char **reason_out)
 {
     unsigned total = 0;
@@ -104,7 +104,7 @@ static int read_chains(struct vhost_user_inflight_packed_queue *queue, struct ce
         if (!LOAD(first->inflight))
             continue;
         uint16_t num = LOAD(first->num), index = slot;
-        if (total + num > queue->desc_num)
+        if (total + num > size) /* of which the region may have more */
             return refuse(reason_out, "the in-flight region has more descriptors in flight than the ring");
         for (uint16_t i = 0; i < num; i++) {
             if (!own(census, index))
@@ -132,13 +132,13 @@ static int read_region(struct vhost_user_inflight_packed_queue *queue, uint16_t 
         return -ENOMEM;
     int total = read_free_list(queue, &census, reason_out);
     if (total == 0)
-        total = read_chains(queue, &census, pending, &count, reason_out);
+        total = read_chains(queue, size, &census, pending, &count, reason_out);
     free(census.owned);
     if (total < 0)
         return total;
     /* With an entry that is neither free nor in flight there would be too few for a full ring. */
-    if (total > size || census.owned_count != queue->desc_num)
-        return refuse(reason_out, "the in-flight region's entries are not all free or in flight, or too many are");
+    if (census.owned_count != queue->desc_num)
+        return refuse(reason_out, "the in-flight region's entries are not all free or in flight");
     vhost_user_inflight_sort(pending, count);
     queue->counter = count ? pending[count - 1].counter + 1 : 0;
     queue->used_index = LOAD(queue->part->used_idx);

@@ -224,6 +224,24 @@ static void what_cannot_be_is_refused(void **state)
     assert_int_equal(recover(), 1);
 }
 
+/* The driver may choose a ring that is smaller than the region's: what is told about it has no more room than that. */
+static void more_chains_than_a_smaller_ring_has(void **state)
+{
+    for (unsigned i = 0; i < SIZE; i++)
+        take(i, 1);
+    for (uint16_t size = 1; size < SIZE; size++) {
+        struct vhost_user_inflight_pending *few = malloc(size * sizeof *few); /* guarded by AddressSanitizer */
+        vhost_user_inflight_packed_deinit(&queue);
+        reason = NULL;
+        assert_int_equal(vhost_user_inflight_packed_recover(&queue, &region.part, SIZE, ring, size, &position, few, &is_old,
+                                                            &reason),
+                         -EINVAL);
+        assert_non_null(reason);
+        free(few);
+    }
+    assert_int_equal(recover(), SIZE);
+}
+
 static void random_regions_are_refused_or_sound(void **state)
 {
     unsigned accepted = 0;
@@ -271,6 +289,7 @@ int main(void)
         TEST(a_chain_that_was_being_taken_was_not),
         TEST(the_ring_goes_round),
         TEST(what_cannot_be_is_refused),
+        TEST(more_chains_than_a_smaller_ring_has),
         TEST(random_regions_are_refused_or_sound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
