@@ -57,6 +57,14 @@ int vblk_device_create(const struct vblk_device_options *options, struct vblk_de
         return error;
     }
     vblk_disk_facts(device->disk, &device->facts);
+    if (device->facts.size_bytes % options->block_size_bytes != 0) {
+        *message_out = g_strdup_printf("%s: its size of %" G_GUINT64_FORMAT " bytes is no multiple of the block size %u: a driver "
+                                       "would not reach its end (try --block-size=512)", options->blk_file,
+                                       device->facts.size_bytes, options->block_size_bytes);
+        vblk_disk_close(device->disk);
+        g_free(device);
+        return -EINVAL;
+    }
     device->name = g_strdup(name);
     vblk_log_init(&device->log, device->name);
     device->device_id = atomic_fetch_add_explicit(&last_device_id, 1, memory_order_relaxed) + 1;

@@ -25,7 +25,7 @@ void vblk_resize_started_co(struct vblk_device *device)
 int vblk_device_resize_co(struct vblk_device *device, uint64_t size_bytes)
 {
     struct vblk_disk_facts facts;
-    uint64_t old_bytes;
+    uint64_t old_bytes, excess_bytes;
     int error;
 
     if (size_bytes % device->block_size_bytes != 0)
@@ -34,6 +34,11 @@ int vblk_device_resize_co(struct vblk_device *device, uint64_t size_bytes)
     old_bytes = device->facts.size_bytes;
     error = vblk_disk_resize(device->disk, size_bytes);
     vblk_disk_facts(device->disk, &facts);
+    excess_bytes = facts.size_bytes % device->block_size_bytes; /* of what was found behind it */
+    if (error == 0 && excess_bytes > 0 && facts.size_bytes > excess_bytes) {
+        error = vblk_disk_resize(device->disk, facts.size_bytes - excess_bytes);
+        vblk_disk_facts(device->disk, &facts);
+    }
     pthread_mutex_lock(&device->ring_lock); /* the sampler reads it */
     device->facts.size_bytes = facts.size_bytes;
     pthread_mutex_unlock(&device->ring_lock);

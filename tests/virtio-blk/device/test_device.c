@@ -57,6 +57,7 @@ static void test_what_cannot_be_served(void **state)
 {
     (void)state;
     refuse(&(struct vblk_device_options){ .blk_file = "/nonexistent/disk" }, "/nonexistent/disk: cannot open disk");
+    refuse(&(struct vblk_device_options){ .blk_file = "null:4608", .block_size_bytes = 4096 }, "no multiple of the block size 4096");
     refuse(&(struct vblk_device_options){ .blk_file = "null:0" }, "null:0: not a disk size");
     refuse(&(struct vblk_device_options){ .blk_file = "null:1M", .socket_path = "/nonexistent/socket", .fd = -1 },
            "/nonexistent/socket");

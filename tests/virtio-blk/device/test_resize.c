@@ -157,6 +157,22 @@ static void test_a_file_grows_and_is_never_cut(void **state)
     close(fd);
 }
 
+/* What is found behind the disk is cut to whole blocks of the driver's. */
+static void test_whole_blocks(void **state)
+{
+    struct front_end *fe;
+
+    (void)state;
+    serve(image, false, 4096);
+    fe = front_end(true);
+    assert_int_equal(truncate(image, 4 * MIB + 3584), 0);
+    assert_int_equal(resize(0), 0);
+    expect_told(fe);
+    assert_ends_at(fe, 4 * MIB);
+    fe_destroy(fe);
+    served_stop(&served);
+}
+
 static void test_what_cannot_be(void **state)
 {
     struct front_end *fe;
@@ -281,6 +297,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_a_file_grows_and_is_never_cut, make_image),
+        cmocka_unit_test_setup(test_whole_blocks, make_image),
         cmocka_unit_test_setup(test_what_cannot_be, make_image),
         cmocka_unit_test(test_without_a_channel_or_a_front_end),
         cmocka_unit_test(test_resized_while_stopped),
