@@ -1,4 +1,6 @@
-/* queue-broken: the driver broke the protocol. The device says so itself; nothing is inferred. */
+/* queue-broken: the driver broke the protocol, or what the front end gave for the queue failed. The device says so itself;
+ * nothing is inferred. */
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -32,8 +34,15 @@ static void on_event(void *state, const struct occurrence *what)
         finding_subject_loop(finding, env->process, what->queue->attached_loop);
     finding_evidence(finding, event->time_ns, event->id, "queue %" PRIu16 " of %s stopped: %s (%s)",
                      queue_index, device_text(env->process, device_id), reason, strerror((int)-error));
-    finding_summary(finding, "queue %" PRIu16 " of %s was stopped because the driver broke the protocol: %s",
-                    queue_index, device_text(env->process, device_id), reason);
+    finding_summary(finding, "queue %" PRIu16 " of %s was stopped because %s%s", queue_index,
+                    device_text(env->process, device_id),
+                    error == -EPROTO ? "the driver broke the protocol: " : "", reason);
+    if (error != -EPROTO) {
+        finding_advice(finding, "The guest's driver did nothing wrong: look at what the front end gave for this queue "
+                                "(descriptors, dirty log) and at the host's limits. The queue stays stopped until the "
+                                "driver resets the device.");
+        return;
+    }
     finding_advice(
         finding,
         "The device did the right thing: the fault is in the guest's driver (or the guest is hostile). "

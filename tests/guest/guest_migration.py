@@ -110,8 +110,8 @@ def test(directory, image):
             old_guest.__exit__(None, None, None)
             try:
                 old_server.stop()
-                if "broke the protocol" in old_server.log():
-                    raise GuestError(f"the source's device broke a queue:\n{old_server.log()}")
+                if "the queue stops" in old_server.log():
+                    raise GuestError(f"the source's device stopped a queue:\n{old_server.log()}")
             finally:
                 old_server.__exit__(None, None, None)
         step("power off")

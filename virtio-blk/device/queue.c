@@ -73,8 +73,8 @@ void vblk_queue_break(struct vblk_queue *queue, int error, const char *reason)
     atomic_store_explicit(&queue->broken, true, memory_order_relaxed);
     lttng_ust_tracepoint(vblk_queue, broken, queue->device->device_id, queue->index, error, reason);
     vblk_log(&queue->device->log, VBLK_LOG_ERROR,
-             "queue %u: the driver broke the protocol: %s; the queue stops (reload the guest's driver)", queue->index,
-             reason);
+             "queue %u: %s%s; the queue stops (reload the guest's driver)", queue->index,
+             error == -EPROTO ? "the driver broke the protocol: " : "", reason);
     if (queue->error_fd >= 0)
         (void)vblk_queue_write_event(queue, queue->error_fd); /* broken already: never written again */
 }
