@@ -187,7 +187,7 @@ struct vblk_device {
     struct vblk_tracked_disk tracked;
     struct vblk_disk_errors disk_errors;
 
-    /* Taken to replace a vq or a handler, and by the sampler to read rings: never on a request's path. */
+    /* Taken to replace a vq, a handler or a dirty log, and by the sampler to read rings: never on a request's path. */
     pthread_mutex_t ring_lock;
     struct rt_process_source source;
 
