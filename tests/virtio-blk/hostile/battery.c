@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define DISKS 80 /* the last one is the healthy one */
+#define DISKS 104 /* the last one is the healthy one */
 #define CASES_A_DISK 4
 
 extern char **environ;
@@ -288,6 +288,11 @@ static const char *check_harm(struct battery *battery, struct attempt *attempt, 
     return harm ? harm : check_disks(battery, attempt->disk, hostile);
 }
 
+void battery_next_disk(struct battery *battery)
+{
+    battery->done = (battery->done + CASES_A_DISK - 1) / CASES_A_DISK * CASES_A_DISK;
+}
+
 void battery_run(struct battery *battery, const struct hostile_case *hostile)
 {
     static const char *const words[] = { "works", "refused", "connection ended", "queue broken", "harmless", "nothing" };
@@ -418,12 +423,21 @@ static enum seen wait_one(struct attempt *attempt, int call_fd)
     return WORKS;
 }
 
+static bool is_used(const struct fe_queue *queue, uint16_t used_index)
+{
+    const uint16_t both = 1 << VRING_PACKED_DESC_F_AVAIL | 1 << VRING_PACKED_DESC_F_USED;
+
+    if (!queue->layout.packed)
+        return __atomic_load_n(&queue->used->idx, __ATOMIC_ACQUIRE) == used_index;
+    return (__atomic_load_n(&queue->packed_desc[used_index].flags, __ATOMIC_ACQUIRE) & both) == both;
+}
+
 enum seen attempt_wait_used(struct attempt *attempt, unsigned queue_index, uint16_t used_index)
 {
     struct fe_queue *queue = fe_queue(attempt->fe, queue_index);
 
     for (;;) {
-        if (__atomic_load_n(&queue->used->idx, __ATOMIC_ACQUIRE) == used_index)
+        if (is_used(queue, used_index))
             return WORKS;
         enum seen seen = wait_one(attempt, queue->call_fd);
         if (seen != WORKS)

@@ -50,12 +50,16 @@ struct hostile_case {
 #define HOSTILE_QUEUES 4
 #define HOSTILE_DEADLINE_MS 60000
 
-extern const struct hostile_case ring_cases[], message_cases[], memory_cases[];
-extern const unsigned ring_case_count, message_case_count, memory_case_count;
+extern const struct hostile_case ring_cases[], packed_cases[], message_cases[], memory_cases[],
+    combined_cases[];
+extern const unsigned ring_case_count, packed_case_count, message_case_count, memory_case_count,
+    combined_case_count;
 
 struct battery *battery_create(const char *vblkd);
 /* Runs one; tells and counts what is wrong. */
 void battery_run(struct battery *battery, const struct hostile_case *hostile);
+/* What follows has disks, and so lines in the log, of its own. */
+void battery_next_disk(struct battery *battery);
 /* Ends the process in order; returns how many cases failed. */
 unsigned battery_destroy(struct battery *battery);
 
@@ -75,7 +79,8 @@ enum seen attempt_message(struct attempt *attempt, uint32_t request, const void 
                           const int *fds, unsigned fd_count);
 /* A plain read through a ring as a driver does it: WORKS with the disk's content, or what else was seen. */
 enum seen attempt_read(struct attempt *attempt, unsigned queue_index);
-/* Wait until the used ring is at @used_index: WORKS, or BROKEN, ENDED, STUCK. */
+/* Wait until the used ring is at @used_index (packed: until that entry is used, in the ring's first turn): WORKS, or
+ * BROKEN, ENDED, STUCK. */
 enum seen attempt_wait_used(struct attempt *attempt, unsigned queue_index, uint16_t used_index);
 /* Wait until an error eventfd or the end of the connection says so. */
 enum seen attempt_wait_end(struct attempt *attempt);
