@@ -19,7 +19,7 @@ struct raw_options {
     char *coroutine_pool, *loop_monitor, *notify, *request_lock, *on_disk_error, *nbd_reconnect, *name, *socket_mode, *socket_group, *fd, *user, *sandbox;
     char *control_path;
     char **disks, **faults, **injections;
-    gboolean read_only, busy_poll, print_capabilities, version, no_tracing;
+    gboolean read_only, incoming, busy_poll, print_capabilities, version, no_tracing;
 };
 
 /* Print one line and say "usage". */
@@ -179,6 +179,7 @@ static int check_disks(const struct raw_options *raw, struct vblkd_options *opti
         { "block-size", raw->block_size },   { "cache", raw->cache },
         { "socket-mode", raw->socket_mode }, { "socket-group", raw->socket_group },
         { "read-only", raw->read_only ? "on" : NULL },
+        { "incoming", raw->incoming ? "on" : NULL },
         { "inject", injections },
         { "on-disk-error", raw->on_disk_error },
         { "nbd-reconnect", raw->nbd_reconnect },
@@ -274,6 +275,8 @@ int vblkd_options_parse(int argc, char **argv, struct vblkd_options **options_ou
         { "blk-file", 0, 0, G_OPTION_ARG_FILENAME, &raw->blk_file,
           "Serve DISK: a file, a block device, null:SIZE, or nbd:URI", "DISK" },
         { "read-only", 'r', 0, G_OPTION_ARG_NONE, &raw->read_only, "The driver may not write", NULL },
+        { "incoming", 0, 0, G_OPTION_ARG_NONE, &raw->incoming,
+          "The guest comes by migration: take the disk when that starts, and not now", NULL },
         { "num-queues", 0, 0, G_OPTION_ARG_STRING, &raw->num_queues, "Queues to offer (default: 64)", "N" },
         { "iothreads", 0, 0, G_OPTION_ARG_STRING, &raw->iothreads, "Threads that run queues (default: 1)", "N" },
         { "serial", 0, 0, G_OPTION_ARG_STRING, &raw->serial,

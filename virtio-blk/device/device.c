@@ -44,7 +44,7 @@ static void free_device(struct vblk_device *device)
 int vblk_device_create(const struct vblk_device_options *options, struct vblk_device **device_out, char **message_out)
 {
     struct vblk_disk_options disk_options = { .read_only = options->read_only, .cache = options->cache,
-                                              .inject = options->inject,
+                                              .inject = options->inject, .incoming = options->incoming,
                                               .nbd_reconnect_s = options->nbd_reconnect_s };
     struct vblk_device *device = g_new0(struct vblk_device, 1);
     struct vhost_user_session_options session_options;
@@ -65,6 +65,7 @@ int vblk_device_create(const struct vblk_device_options *options, struct vblk_de
         g_free(device);
         return -EINVAL;
     }
+    device->holds_disk = !options->incoming;
     device->name = g_strdup(name);
     vblk_log_init(&device->log, device->name);
     device->device_id = atomic_fetch_add_explicit(&last_device_id, 1, memory_order_relaxed) + 1;

@@ -9,7 +9,8 @@
  * front end says about rings), notifier.c (attach and detach), home.c (the IOThread of a queue, moves), dataplane.c (start, stop, drain), queue.c
  * (pop, push, interrupts), request.c (what a request means), tracked.c (overlaps, flush order), request_lock.c (how
  * those are locked), status.c (what it tells at any time), sampler.c (baselines and samples), event.c (eventfds that a front end shares), memory.c (letting
- * go of its memory), resize.c (another size), fault.c (the mistakes that --fault brings back).
+ * go of its memory), resize.c (another size), handover.c (a guest that
+ * migrates takes its disk along), fault.c (the mistakes that --fault brings back).
  */
 #ifndef VBLK_DEVICE_H
 #define VBLK_DEVICE_H
@@ -44,6 +45,7 @@ struct vblk_device_options {
     int fd;
     const char *blk_file;     /**< as for vblk_disk_open() */
     bool read_only;
+    bool incoming;            /**< another process has the disk until its guest comes here: the first start takes it */
     enum vblk_disk_cache cache;
     enum vblk_on_disk_error on_disk_error;
     unsigned nbd_reconnect_s; /**< as in struct vblk_disk_options */

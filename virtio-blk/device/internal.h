@@ -154,6 +154,7 @@ struct vblk_device {
     uint32_t device_id;
     struct vblk_disk *disk;
     struct vblk_disk_facts facts;
+    bool holds_disk;          /* it is ours to read and write; main loop's thread */
     uint32_t block_size_bytes;
     char serial[VBLK_SERIAL_BYTES];
     unsigned faults;
@@ -209,8 +210,14 @@ int vblk_config_write(struct vblk_device *device, uint32_t offset, uint32_t size
 void vblk_config_set_features(struct vblk_device *device, uint64_t features); /* negotiated; 0 when forgotten */
 void vblk_config_forget_front_end(struct vblk_device *device); /* as it was at first */
 
-/* resize.c: the device has started. A size that changed while it was stopped is told now. Coroutine of the main loop. */
-void vblk_resize_started_co(struct vblk_device *device);
+/* resize.c; coroutine of the main loop. */
+void vblk_resize_started_co(struct vblk_device *device); /* a size that changed while it was stopped is told now */
+int vblk_resize_look(struct vblk_device *device);        /* stopped, and the disk may have another size */
+
+/* handover.c; coroutine of the main loop, no ring runs. */
+bool vblk_handover_is_near(const struct vblk_device *device); /* the guest is being migrated: the next stop may be the last */
+void vblk_handover_give_co(struct vblk_device *device);
+int vblk_handover_take_co(struct vblk_device *device); /* an error was told */
 
 /* notifier.c: one queue's host notifier. */
 int vblk_notifier_assign(struct vblk_queue *queue, int fd); /* fd -1: a ring that is polled */

@@ -133,7 +133,11 @@ static int reset_co(void *opaque)
 /* The cache mode stays: a front end that keeps a copy of the configuration does not read it again after a reset. */
 static int reset_device_co(void *opaque)
 {
+    bool handover = vblk_handover_is_near(opaque); /* features are about to be forgotten */
+
     forget_driver_co(opaque);
+    if (handover)
+        vblk_handover_give_co(opaque);
     return 0;
 }
 
@@ -227,6 +231,11 @@ static int start_what_is_ready_co(struct vblk_queue *queue)
     if (is_state(device, VBLK_STARTED))
         return vblk_dataplane_add_ring_co(queue);
     vblk_dataplane_open_start(device);
+    error = vblk_handover_take_co(device);
+    if (error < 0) {
+        vblk_dataplane_abort_start_co(device);
+        return error;
+    }
     error = vblk_dataplane_start_co(device);
     if (error == 0)
         vblk_resize_started_co(device);
@@ -314,6 +323,8 @@ static int get_ring_base_co(void *opaque, uint16_t index, uint32_t *base_out)
         return -EINVAL;
     vblk_dataplane_stop_ring_co(queue);
     vblk_dataplane_settle(device);
+    if (vblk_handover_is_near(device) && !is_state(device, VBLK_STARTED))
+        vblk_handover_give_co(device);
     *base_out = queue->base_is_past ? queue->base : vblk_queue_base(queue);
     return 0;
 }

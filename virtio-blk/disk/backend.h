@@ -22,6 +22,9 @@ struct vblk_disk_ops {
     int (*write_zeroes_co)(struct vblk_disk_loop *context, uint64_t offset_bytes, uint64_t size_bytes, bool may_unmap);
     /** May be NULL. *size_inout: asked for (0: whatever there is), then what it is; multiples are the caller's business. */
     int (*resize)(struct vblk_disk *disk, uint64_t *size_inout);
+    /** Both may be NULL: nobody can be kept out. *changed_out: there is another size behind the disk now. */
+    int (*hold)(struct vblk_disk *disk, bool *changed_out);
+    void (*let_go)(struct vblk_disk *disk);
 };
 
 /** First member of every kind's own structure. */
@@ -62,6 +65,8 @@ void vblk_disk_file_find_discard(int fd, const struct stat *st, struct vblk_disk
  * Ownership: the lock belongs to the open file description and ends with it, which an io_uring may keep alive.
  */
 int vblk_disk_file_lock(int fd, bool read_only);
+/** The same without waiting; who is refused holds nothing. */
+int vblk_disk_file_try_lock(int fd, bool read_only);
 /** At once, whoever else holds the open file. */
 void vblk_disk_file_unlock(int fd);
 

@@ -70,6 +70,25 @@ int vblk_disk_resize(struct vblk_disk *disk, uint64_t size_bytes)
     return 0;
 }
 
+int vblk_disk_hold(struct vblk_disk *disk)
+{
+    bool changed = false;
+    int error = disk->ops->hold ? disk->ops->hold(disk, &changed) : 0;
+
+    if (error == 0 && changed) {
+        error = vblk_disk_resize(disk, 0);
+        if (error < 0)
+            vblk_disk_let_go(disk);
+    }
+    return error;
+}
+
+void vblk_disk_let_go(struct vblk_disk *disk)
+{
+    if (disk->ops->let_go)
+        disk->ops->let_go(disk);
+}
+
 int vblk_disk_attach_loop(struct vblk_disk *disk, struct rt_loop *loop, struct vblk_disk_loop **context_out)
 {
     return disk->ops->attach_loop(disk, loop, context_out);

@@ -24,6 +24,7 @@ struct vblk_disk_options {
     enum vblk_disk_cache cache;
     unsigned nbd_reconnect_s; /**< how long requests wait for an NBD server that is lost; 0: they fail at once */
     const char *inject; /**< rules of an experiment (inject_rule.h), or NULL */
+    bool incoming;      /**< another process has it now and gives it up: see vblk_disk_hold() */
 };
 
 struct vblk_disk_facts {
@@ -54,11 +55,25 @@ void vblk_disk_close(struct vblk_disk *disk); /**< no loop attached any more; NU
 void vblk_disk_facts(const struct vblk_disk *disk, struct vblk_disk_facts *facts_out);
 
 /**
+ * The right to use the disk, which one process has at a time (the locks of a file; other kinds have none). Open takes it,
+ * unless the disk is incoming. Nothing is read or written without it.
+ *
+ * hold: take it, if it is not ours, and read the size again if somebody has changed it meanwhile: see vblk_disk_facts().
+ * let_go: give it up, for another process that goes on. Nothing in flight, and flushed.
+ *
+ * Returns:   0; -EAGAIN: another process has it, and tries do not wait; or -errno of finding the size.
+ * Thread:    the main loop's, while no loop is attached.
+ */
+int vblk_disk_hold(struct vblk_disk *disk);
+void vblk_disk_let_go(struct vblk_disk *disk);
+
+/**
  * Another size from now on; 0: what is behind the disk says (a file that was made longer, a volume that grew). A file that
  * is shorter than @size_bytes is made longer; one that is longer keeps its bytes. Nothing in flight.
  *
  * Returns:   0; -EINVAL: not a multiple of what the disk needs, or 0; -ENOSPC: larger than a block device; -EROFS: a
- *            read-only disk would have to grow; -EOPNOTSUPP: this kind of disk; or -errno of ftruncate. The size is then
+ *            read-only disk would have to grow; -EOPNOTSUPP: this kind of disk; -EBUSY: it
+ *            would have to grow, and is not held; or -errno of ftruncate. The size is then
  *            what it was.
  */
 int vblk_disk_resize(struct vblk_disk *disk, uint64_t size_bytes);

@@ -26,6 +26,8 @@ struct file_disk {
     int fd;
     char *path;
     bool direct;
+    bool held;            /* its locks are ours, or cannot be had by anybody */
+    uint64_t there_bytes; /* as large as the file was when we looked or changed it */
     /* What the file system turned out not to do, for all loops; a loop that has not seen it yet asks once more. */
     _Atomic bool no_punch_hole, no_zero_range;
     _Atomic int sync_error; /* negative errno once data in the page cache may have been lost */
@@ -378,7 +380,7 @@ static void file_close(struct vblk_disk *disk)
     struct file_disk *file = (struct file_disk *)disk;
 
     /* The page cache would keep acknowledged writes over our end, but not over the machine's. */
-    if (!disk->facts.read_only && fdatasync(file->fd) != 0)
+    if (!disk->facts.read_only && file->held && fdatasync(file->fd) != 0)
         vblk_log(NULL, VBLK_LOG_ERROR, "%s: cannot sync at close: %s; the last writes may be lost if this machine fails",
                  file->path, g_strerror(errno));
     /* A ring that ended keeps the file a while: whoever comes next must not find it locked. */
@@ -398,13 +400,14 @@ static int file_size(int fd, const struct stat *st, uint64_t *size_out)
 
 static int file_resize(struct vblk_disk *disk, uint64_t *size_inout)
 {
-    const struct file_disk *file = (const struct file_disk *)disk;
+    struct file_disk *file = (struct file_disk *)disk;
     uint64_t there_bytes;
     struct stat st;
     int error = fstat(file->fd, &st) != 0 ? -errno : file_size(file->fd, &st, &there_bytes);
 
     if (error < 0)
         return error;
+    file->there_bytes = there_bytes;
     if (*size_inout == 0)
         *size_inout = there_bytes;
     /* Smaller: what lies beyond stays in the file, since somebody may have made a mistake. */
@@ -414,7 +417,51 @@ static int file_resize(struct vblk_disk *disk, uint64_t *size_inout)
         return -ENOSPC;
     if (disk->facts.read_only)
         return -EROFS;
-    return ftruncate(file->fd, *size_inout) == 0 ? 0 : -errno;
+    if (!file->held)
+        return -EBUSY;
+    if (ftruncate(file->fd, *size_inout) != 0)
+        return -errno;
+    file->there_bytes = *size_inout;
+    return 0;
+}
+
+static void warn_unlocked(const char *path, int error)
+{
+    vblk_log(NULL, VBLK_LOG_WARNING, "%s: cannot be locked against other processes: %s; continuing without", path,
+             g_strerror(-error));
+}
+
+static int file_hold(struct vblk_disk *disk, bool *changed_out)
+{
+    struct file_disk *file = (struct file_disk *)disk;
+    uint64_t there_bytes;
+    struct stat st;
+    int error;
+
+    if (file->held)
+        return 0;
+    error = vblk_disk_file_try_lock(file->fd, disk->facts.read_only);
+    if (error == -EAGAIN)
+        return error;
+    if (error < 0)
+        warn_unlocked(file->path, error);
+    error = fstat(file->fd, &st) != 0 ? -errno : file_size(file->fd, &st, &there_bytes);
+    if (error < 0) {
+        vblk_disk_file_unlock(file->fd);
+        return error;
+    }
+    file->held = true;
+    /* Compared with what is there and not with the disk's size: one that was made smaller stays so. */
+    *changed_out = there_bytes != file->there_bytes;
+    return 0;
+}
+
+static void file_let_go(struct vblk_disk *disk)
+{
+    struct file_disk *file = (struct file_disk *)disk;
+
+    vblk_disk_file_unlock(file->fd);
+    file->held = false;
 }
 
 static const struct vblk_disk_ops file_ops = {
@@ -427,6 +474,8 @@ static const struct vblk_disk_ops file_ops = {
     .discard_co = file_discard_co,
     .write_zeroes_co = file_write_zeroes_co,
     .resize = file_resize,
+    .hold = file_hold,
+    .let_go = file_let_go,
 };
 
 /* What direct I/O wants here: the device's block size; for a file what the file system says (Linux 6.1), else a
@@ -541,15 +590,15 @@ int vblk_disk_file_open(const char *path, const struct vblk_disk_options *option
         error = -EINVAL;
         goto fail;
     }
-    error = vblk_disk_file_lock(fd, options->read_only);
+    if (!options->incoming)
+        error = vblk_disk_file_lock(fd, options->read_only);
     if (error == -EAGAIN) {
         *message_out = g_strdup_printf("%s: another process has locked this disk: stop it first, or use "
-                                       "--read-only on both sides", path);
+                                       "--read-only on both sides, or --incoming if its guest comes here", path);
         goto fail;
     }
     if (error < 0)
-        vblk_log(NULL, VBLK_LOG_WARNING, "%s: cannot be locked against other processes: %s; continuing without", path,
-                 g_strerror(-error));
+        warn_unlocked(path, error);
     align = direct ? direct_align(fd, &st) : 1;
     if (size_bytes % align != 0) {
         *message_out = g_strdup_printf("%s: size of %" G_GUINT64_FORMAT " bytes is no multiple of the %u that direct "
@@ -565,6 +614,8 @@ int vblk_disk_file_open(const char *path, const struct vblk_disk_options *option
     file->fd = fd;
     file->path = g_strdup(path);
     file->direct = direct;
+    file->held = !options->incoming;
+    file->there_bytes = size_bytes;
     file->disk.ops = &file_ops;
     file->disk.facts = (struct vblk_disk_facts){
         .size_bytes = size_bytes, .align_bytes = align, .backend = "file", .read_only = options->read_only

@@ -38,7 +38,7 @@ static int held_by_others(int fd, int base, int permission)
     return lock.l_type == F_UNLCK ? 0 : -EAGAIN;
 }
 
-static int try_lock(int fd, bool read_only)
+static int take_and_ask(int fd, bool read_only)
 {
     /* Taken first, asked for afterwards: of two that start together at least one sees the other. */
     const struct {
@@ -64,16 +64,24 @@ static int try_lock(int fd, bool read_only)
     return 0;
 }
 
+int vblk_disk_file_try_lock(int fd, bool read_only)
+{
+    int error = take_and_ask(fd, read_only);
+
+    if (error < 0)
+        vblk_disk_file_unlock(fd); /* or two that start together would keep each other out */
+    return error;
+}
+
 int vblk_disk_file_lock(int fd, bool read_only)
 {
     const struct timespec pause = { .tv_nsec = RETRY_PAUSE_NS };
-    int error = try_lock(fd, read_only);
+    int error = vblk_disk_file_try_lock(fd, read_only);
 
     /* A killed process's io_uring lets its files go a moment after the process is gone. */
     for (unsigned i = 0; error == -EAGAIN && i < RETRIES; i++) {
-        vblk_disk_file_unlock(fd); /* or two that start together would keep each other out */
         (void)nanosleep(&pause, NULL);
-        error = try_lock(fd, read_only);
+        error = vblk_disk_file_try_lock(fd, read_only);
     }
     return error;
 }

@@ -305,6 +305,21 @@ static int inject_resize(struct vblk_disk *disk, uint64_t *size_inout)
     return error;
 }
 
+static int inject_hold(struct vblk_disk *disk, bool *changed_out)
+{
+    struct vblk_disk *inner = ((struct inject_disk *)disk)->inner;
+    int error = vblk_disk_hold(inner);
+
+    *changed_out = false; /* the inner one has seen to it */
+    disk->facts.size_bytes = inner->facts.size_bytes;
+    return error;
+}
+
+static void inject_let_go(struct vblk_disk *disk)
+{
+    vblk_disk_let_go(((struct inject_disk *)disk)->inner);
+}
+
 static const struct vblk_disk_ops inject_ops = {
     .close = inject_close,
     .attach_loop = inject_attach_loop,
@@ -315,6 +330,8 @@ static const struct vblk_disk_ops inject_ops = {
     .discard_co = inject_discard_co,
     .write_zeroes_co = inject_write_zeroes_co,
     .resize = inject_resize,
+    .hold = inject_hold,
+    .let_go = inject_let_go,
 };
 
 int vblk_disk_inject_open(struct vblk_disk *inner, const char *rules, struct vblk_disk **disk_out, char **message_out)

@@ -60,6 +60,14 @@ static char *set_read_only(struct vblk_device_options *disk, const char *value)
     return NULL;
 }
 
+static char *set_incoming(struct vblk_device_options *disk, const char *value)
+{
+    if (strcmp(value, "on") != 0 && strcmp(value, "off") != 0)
+        return wrong("incoming=%s: must be on or off", value);
+    disk->incoming = strcmp(value, "on") == 0;
+    return NULL;
+}
+
 static char *set_num_queues(struct vblk_device_options *disk, const char *value)
 {
     uint64_t number;
@@ -150,6 +158,7 @@ static const struct vblk_disk_key keys[] = {
     { "blk-file", VBLK_KEY_TEXT, "A file, a block device, null:SIZE, or nbd:URI", set_blk_file },
     { "name", VBLK_KEY_TEXT, "Name in messages and traces (default: the socket path)", set_name },
     { "read-only", VBLK_KEY_SWITCH, "The driver may not write", set_read_only },
+    { "incoming", VBLK_KEY_SWITCH, "Its guest comes by migration: take the disk when that starts", set_incoming },
     { "num-queues", VBLK_KEY_NUMBER, "Queues to offer", set_num_queues },
     { "serial", VBLK_KEY_TEXT, "Serial number, up to 20 bytes (default: the end of the name)", set_serial },
     { "block-size", VBLK_KEY_NUMBER, "Block size shown to the driver, 512 or 4096", set_block_size },
