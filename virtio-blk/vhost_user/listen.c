@@ -80,6 +80,13 @@ static int bind_path(int fd, const struct sockaddr_un *address, char **message_o
             bind(fd, (const struct sockaddr *)address, sizeof *address) == 0)
             return 0;
     }
+    int error = errno;
+    if (error == ENOENT || error == EACCES)
+        return fail(-error, message_out, address->sun_path,
+                    error == ENOENT ? "cannot create the socket: its directory does not exist (make it first)"
+                                    : "cannot create the socket: permission denied (vblkd's user must be allowed to "
+                                      "write to its directory)");
+    errno = error;
     return fail_errno(message_out, address->sun_path, "cannot create the socket");
 }
 

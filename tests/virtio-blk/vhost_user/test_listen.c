@@ -157,6 +157,7 @@ static void paths_that_cannot_be(void **state)
     options.path = "/nowhere/at/all";
     assert_int_equal(vhost_user_listen(&options, &listener, &message), -ENOENT);
     assert_non_null(strstr(message, "/nowhere/at/all"));
+    assert_non_null(strstr(message, "make it first"));
     g_clear_pointer(&message, g_free);
 }
 
