@@ -336,7 +336,9 @@ static void send_co(struct vblk_nbd_connection *connection, const struct vblk_nb
     op->done = false;
     op->life = connection->life;
     g_queue_push_tail_link(&connection->sent, &op->link);
-    if (send_command(connection, command, op) < 0)
+    /* A command that a broken connection ends within the call is freed by then, and libnbd 1.14 returns its number out of
+     * that memory: what came back means nothing once the command is done. */
+    if (send_command(connection, command, op) < 0 && !op->done)
         finish(op, -(nbd_get_errno() ?: EIO));
     look(connection);
     if (op->done)

@@ -247,12 +247,27 @@ static void test_what_is_refused(void **state)
     refuse("multiple of 512");
 }
 
+/* Requests fail from when it is given up until there is a connection again. */
+static void read_when_it_is_back(struct disk_loop *dl)
+{
+    int64_t deadline_us = g_get_monotonic_time() + DEADLINE_US;
+    uint8_t bytes[512];
+    const struct iovec iov = { bytes, sizeof(bytes) };
+
+    while (disk_loop_read(dl, 512, &iov, 1) != 0) {
+        assert_true(g_get_monotonic_time() < deadline_us);
+        for (unsigned i = 0; i < 10; i++)
+            (void)rt_loop_pass(dl->loop, false);
+        g_usleep(1000);
+    }
+    assert_int_equal(bytes[7], disk_byte(519));
+}
+
 /* Nobody waits: the server is gone. It comes back, and so does the disk. */
 static void lost_and_found(bool several_connections)
 {
     const char *filter = several_connections ? "--filter=nofilter" : "--filter=multi-conn";
     const char *mode = several_connections ? NULL : "multi-conn-mode=disable";
-    int64_t deadline_us = g_get_monotonic_time() + DEADLINE_US;
     uint8_t bytes[512];
     const struct iovec iov = { bytes, sizeof(bytes) };
     struct disk_loop dl;
@@ -264,13 +279,7 @@ static void lost_and_found(bool several_connections)
     assert_int_equal(disk_loop_read(&dl, 0, &iov, 1), -EIO);
     assert_int_equal(disk_loop_write(&dl, 0, &iov, 1), -EIO);
     serve(filter, "file", image, mode, NULL);
-    while (disk_loop_read(&dl, 512, &iov, 1) != 0) {
-        assert_true(g_get_monotonic_time() < deadline_us);
-        for (unsigned i = 0; i < 10; i++)
-            (void)rt_loop_pass(dl.loop, false);
-        g_usleep(1000);
-    }
-    assert_int_equal(bytes[7], disk_byte(519));
+    read_when_it_is_back(&dl);
     disk_loop_close(&dl);
 }
 
@@ -290,9 +299,8 @@ static void test_lost_and_found_with_one_connection(void **state)
  * then and gives the connection up, the next one, too. It ends, and the one after it finds a server. */
 static void lose_it_each_time(bool several_connections)
 {
-    uint8_t bytes[512];
     void *nothing = mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    const struct iovec good = { bytes, sizeof(bytes) }, bad = { nothing, 1 << 20 };
+    const struct iovec bad = { nothing, 1 << 20 };
     int64_t begun_us = g_get_monotonic_time();
     struct disk_loop dl;
 
@@ -303,8 +311,7 @@ static void lose_it_each_time(bool several_connections)
     assert_int_equal(disk_loop_write(&dl, 0, &bad, 1), -EIO);
     assert_int_equal(disk_loop_read(&dl, 0, &bad, 1), -EIO);
     assert_true(g_get_monotonic_time() - begun_us >= 2 * 1000000); /* each was given its second */
-    assert_int_equal(disk_loop_read(&dl, 512, &good, 1), 0);
-    assert_int_equal(bytes[7], disk_byte(519));
+    read_when_it_is_back(&dl); /* on a busy machine its second may have passed before there was a connection */
     disk_loop_close(&dl);
     munmap(nothing, 1 << 20);
 }
