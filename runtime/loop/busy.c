@@ -55,10 +55,10 @@ static bool go_round(struct rt_loop *loop, struct busy *busy)
             continue;
         if (handler->callbacks.poll(handler->opaque)) {
             tell_end(loop, busy, true, handler->id);
-            handler_count_dispatch(handler, handler->callbacks.poll_ready(handler->opaque));
+            (void)handler_dispatch_polled(handler);
             worked = true;
         }
-        handler_leave(handler);
+        handler_end_dispatch(handler);
         /* A pass that was nested in it, or its detach, may have changed the list. */
         if (loop->polled_changes != changes)
             break;
@@ -96,6 +96,9 @@ static bool look_around(struct rt_loop *loop, struct busy *busy)
 {
     share_out(loop, busy);
     hog_begin(loop);
+    /* No pass comes for what handlers detach themselves. Nothing is ready, or a pass would be due. */
+    if (loop->depth == 1)
+        handler_reap(loop);
     if (!busy_enabled(loop) ||
         busy->clock_ns >= atomic_load_explicit(&loop->next_deadline_ns, memory_order_relaxed))
         return false;

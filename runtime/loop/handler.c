@@ -208,7 +208,7 @@ static void set_paused(struct rt_handler *handler, bool paused)
     pthread_mutex_unlock(&loop->registry_lock);
 }
 
-void handler_count_dispatch(struct rt_handler *handler, bool progress)
+static void count_dispatch(struct rt_handler *handler, bool progress)
 {
     struct rt_loop *loop = handler->loop;
     total_add(&loop->dispatches, 1);
@@ -219,6 +219,21 @@ void handler_count_dispatch(struct rt_handler *handler, bool progress)
     }
     lttng_ust_tracepoint(rt_loop, fd_dispatch, loop->id, handler->id, handler->fd, progress);
     hog_check(loop, handler->id);
+}
+
+bool handler_dispatch_polled(struct rt_handler *handler)
+{
+    bool consumed = handler->callbacks.poll_ready(handler->opaque);
+    total_add(&handler->poll_dispatches, 1);
+    count_dispatch(handler, consumed);
+    return consumed;
+}
+
+void handler_end_dispatch(struct rt_handler *handler)
+{
+    handler_leave(handler);
+    if (handler->paused)
+        set_paused(handler, false);
 }
 
 static bool dispatch_one(struct rt_handler *handler, uint8_t why)
@@ -233,25 +248,19 @@ static bool dispatch_one(struct rt_handler *handler, uint8_t why)
         /* Closed before it was detached: the monitor reports it for ever. Nobody can take it away, but it
          * shows in the trace. */
         if (atomic_load_explicit(&handler->stuck, memory_order_relaxed))
-            handler_count_dispatch(handler, false);
+            count_dispatch(handler, false);
         return false;
     }
     bool progress = false;
     if (why & HANDLER_READY_FD) {
         bool consumed = handler->callbacks.ready(handler->opaque);
-        handler_count_dispatch(handler, consumed);
+        count_dispatch(handler, consumed);
         progress |= consumed;
     }
     /* ready may have detached it. */
-    if ((why & HANDLER_READY_POLL) && !atomic_load_explicit(&handler->detached, memory_order_acquire)) {
-        bool consumed = handler->callbacks.poll_ready(handler->opaque);
-        total_add(&handler->poll_dispatches, 1);
-        handler_count_dispatch(handler, consumed);
-        progress |= consumed;
-    }
-    handler_leave(handler);
-    if (handler->paused)
-        set_paused(handler, false);
+    if ((why & HANDLER_READY_POLL) && !atomic_load_explicit(&handler->detached, memory_order_acquire))
+        progress |= handler_dispatch_polled(handler);
+    handler_end_dispatch(handler);
     return progress && handler->role != RT_FD_WAKEUP;
 }
 

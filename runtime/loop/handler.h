@@ -123,8 +123,12 @@ void handler_refresh_polled(struct rt_loop *loop, bool force);
 /** Put it into the ready queue. Thread: the loop's. */
 void handler_set_ready(struct rt_handler *handler, uint8_t why);
 
-/** One of its callbacks has looked for work, and done it or not. */
-void handler_count_dispatch(struct rt_handler *handler, bool progress);
+/** Call poll_ready, and count that. Between handler_enter() and handler_end_dispatch().
+ * Returns whether something was consumed. */
+bool handler_dispatch_polled(struct rt_handler *handler);
+
+/** Leave it after a callback that may nest passes: they pause its descriptor in the monitor, which nobody else resumes. */
+void handler_end_dispatch(struct rt_handler *handler);
 
 /** Run the ready queue empty. Returns whether anybody but the wakeup handler consumed something. */
 bool handler_dispatch(struct rt_loop *loop);

@@ -3,7 +3,7 @@
  * cannot be polled, detaches, an end; it sleeps when nobody is attached; and its time adds up.
  * Method: a loop in a thread of its own under RT_WHILE_ATTACHED, with handlers whose work is a counter in memory.
  * If it fails: with vblkd --busy-poll a disk does not stop or drain, a queue goes deaf, an idle device burns a
- * core, or the shares of a thread's time in reports are wrong.
+ * core, memory grows while disks come and go, or the shares of a thread's time in reports are wrong.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -274,6 +274,67 @@ static void work_may_nest_passes_and_detach(void **state)
     detach(&q);
 }
 
+/* Stays on the stack until it has seen its own descriptor reported more often than a monitor needs to take it for one that
+ * would be reported for ever. */
+static void nest_while_kicked(struct queue *q)
+{
+    assert_int_equal(eventfd_write(q->fd, 1), 0);
+    for (int i = 0; i < 10; i++)
+        (void)rt_loop_pass(q->loop, false);
+}
+
+/* What was kicked while its own work nested passes, and what is kicked later, when it is not polled any more. */
+static void a_descriptor_is_heard_again_after_nested_passes(void **state)
+{
+    struct rt_loop *loop = rt_iothread_loop(*state);
+    struct queue q = { .before = nest_while_kicked };
+    attach(&q, loop);
+    for (int i = 1; i <= 20; i++) {
+        serve(&q, 1);
+        UNTIL(atomic_load(&q.kicks) == 2 * i - 1);
+        rt_loop_set_poll(loop, 0);
+        (void)until_asleep(loop);
+        assert_int_equal(eventfd_write(q.fd, 1), 0);
+        UNTIL(atomic_load(&q.kicks) == 2 * i);
+        rt_loop_set_poll(loop, RT_WHILE_ATTACHED);
+    }
+    detach(&q);
+}
+
+static _Atomic(void *) doomed; /* the handler whose end the test waits for; NULL: none, or it was freed */
+
+void __real_free(void *memory);
+void __wrap_free(void *memory);
+
+void __wrap_free(void *memory)
+{
+    void *expected = memory;
+    if (memory)
+        (void)atomic_compare_exchange_strong(&doomed, &expected, NULL);
+    __real_free(memory);
+}
+
+static void come_and_go(struct queue *q)
+{
+    struct queue guest = { 0 };
+    attach(&guest, q->loop);
+    atomic_store(&doomed, guest.handler);
+    detach(&guest);
+}
+
+/* Nothing but rounds comes after the detach: no notify, no descriptor, no timer. */
+static void who_leaves_in_a_round_is_freed_without_a_pass(void **state)
+{
+    struct rt_loop *loop = rt_iothread_loop(*state);
+    struct queue q = { .before = come_and_go };
+    attach(&q, loop);
+    for (int i = 0; i < 100; i++) {
+        serve(&q, 1);
+        UNTIL(!atomic_load(&doomed));
+    }
+    detach(&q);
+}
+
 /* By the clock around each look, and never back; and what the work took is busy time, by and large: the rest of the time the
  * loop found nothing. */
 static void its_time_adds_up(void **state)
@@ -306,6 +367,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(everything_else_has_its_turn, start, stop),
         cmocka_unit_test_setup_teardown(it_can_be_told_to_sleep, start, stop),
         cmocka_unit_test_setup_teardown(work_may_nest_passes_and_detach, start, stop),
+        cmocka_unit_test_setup_teardown(a_descriptor_is_heard_again_after_nested_passes, start, stop),
+        cmocka_unit_test_setup_teardown(who_leaves_in_a_round_is_freed_without_a_pass, start, stop),
         cmocka_unit_test_setup_teardown(its_time_adds_up, start, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
