@@ -211,6 +211,9 @@ static void say_ready(const struct server *server)
         else
             vblk_log(NULL, VBLK_LOG_INFO, "descriptor %d: ready, serving %s with %u queues", disk->fd,
                      disk->blk_file, disk->queue_count);
+        if (disk->on_disk_error == VBLK_DISK_ERROR_STOP && !server->control)
+            vblk_log(NULL, VBLK_LOG_WARNING, "%s: after a disk error it waits for the command resume, and there is no socket "
+                     "for it: say --control-path", disk->blk_file);
     }
     if (left > 0)
         vblk_log(NULL, VBLK_LOG_WARNING, "%u sockets of the service are not used: name disks after them (--name as "

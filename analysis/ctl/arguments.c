@@ -97,6 +97,19 @@ static char *parse_word(const json_t *described, const char *word, json_t *argum
     return why;
 }
 
+/* Asked for here, as the device would: a mistake of whoever types is told apart from a command that failed. */
+static char *missing(const json_t *described, const json_t *arguments)
+{
+    const json_t *argument;
+    size_t index;
+
+    json_array_foreach(json_object_get(described, "arguments"), index, argument)
+        if (json_is_true(json_object_get(argument, "required")) && !json_object_get(arguments, text_of(argument, "name")))
+            return g_strdup_printf("%s needs %s=%s", text_of(described, "name"), text_of(argument, "name"),
+                                   text_of(argument, "type"));
+    return NULL;
+}
+
 char *arguments_parse(const json_t *described, char **words, json_t **arguments_out)
 {
     json_t *arguments = json_object();
@@ -104,6 +117,8 @@ char *arguments_parse(const json_t *described, char **words, json_t **arguments_
 
     for (char **word = words; word && *word && !why; word++)
         why = parse_word(described, *word, arguments);
+    if (!why)
+        why = missing(described, arguments);
     if (why)
         json_decref(arguments);
     else

@@ -15,6 +15,8 @@
 
 static const char description[] =
     "{\"commands\": [{\"name\": \"plain\", \"text\": \"\", \"arguments\": []},"
+    " {\"name\": \"must\", \"text\": \"\", \"arguments\": ["
+    "  {\"name\": \"max_ns\", \"type\": \"integer\", \"required\": true, \"text\": \"\"}]},"
     " {\"name\": \"do\", \"text\": \"\", \"arguments\": ["
     "  {\"name\": \"name\", \"type\": \"string\", \"required\": false, \"text\": \"\"},"
     "  {\"name\": \"count\", \"type\": \"integer\", \"required\": false, \"text\": \"\"},"
@@ -70,8 +72,10 @@ static void test_words(void **state)
         { "do", "name=a name=b", "name: given twice" },
         { "do", "naem=a", "do has no argument 'naem'; there are: name, count, size_bytes, force" },
         { "do", "name=\xff", "name=\xff: must be UTF-8" },
+        { "must", "max_ns=7", "{\"max_ns\":7}" },
+        { "must", "", "must needs max_ns=integer" },
         { "plain", "name=a", "plain takes no arguments" },
-        { "undo", "", "there is no command 'undo'; there are: plain, do" },
+        { "undo", "", "there is no command 'undo'; there are: plain, must, do" },
     };
 
     (void)state;
