@@ -81,7 +81,7 @@ def every_command_is_shown(directory):
         ctl(path, "drain", status=1, err="which disk?")
         ctl(path, "remove-disk", "device=more")
         ctl(path, "remove-disk", "device=more", status=1, err="there is no disk of that name")
-        ctl(path, "add-disk", status=1, err="add-disk needs socket-path")
+        ctl(path, "add-disk", status=2, err="add-disk needs socket-path")
         ctl(path, "set-poll", "max_ns=-2", status=1, err="max_ns: must be -1 to")
         ctl(path, "set-poll", "max_ns=soon", status=2, err="max_ns=soon: must be an integer")
         ctl(path, "drain", "devise=disk0", status=2, err="there are: device")

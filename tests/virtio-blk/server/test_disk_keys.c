@@ -20,7 +20,7 @@ static const struct {
     { "name", "n", NULL },         { "read-only", "on", "yes" },  { "num-queues", "4", "65" },
     { "serial", "s", "123456789012345678901" }, { "block-size", "4096", "1024" }, { "cache", "none", "all" },
     { "socket-mode", "0660", "9" }, { "socket-group", "g", NULL }, { "inject", "delay-us=5", "delay=5" },
-    { "on-disk-error", "stop", "ignore" }, { "nbd-reconnect", "0", "-1" },
+    { "on-disk-error", "stop", "ignore" }, { "nbd-reconnect", "0", "-1" }, { "incoming", "on", "perhaps" },
 };
 
 static void test_every_key(void **state)
