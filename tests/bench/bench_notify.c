@@ -121,6 +121,7 @@ struct source {
     struct rt_handler *handler;
     int fd;
     bool always;     /* it has work at every look */
+    bool polling;    /* nobody kicks meanwhile */
     int64_t work_ns; /* which takes so long */
     bool has_work;   /* until it is found */
     uint64_t polls, found;
@@ -133,6 +134,9 @@ static bool source_poll_ready(void *opaque)
     source->has_work = false;
     if (source->work_ns)
         pause_for(source->work_ns);
+    /* Its driver kicks for what comes next, so that no pass waits in vain for a handler whose window had to close. */
+    if (source->always && !source->polling)
+        (void)eventfd_write(source->fd, 1);
     return true;
 }
 
@@ -147,6 +151,18 @@ static bool source_poll(void *opaque)
 {
     struct source *source = opaque;
     source->polls++;
+    return source->always || source->has_work;
+}
+
+static void source_poll_begin(void *opaque)
+{
+    ((struct source *)opaque)->polling = true;
+}
+
+static bool source_poll_end(void *opaque)
+{
+    struct source *source = opaque;
+    source->polling = false;
     return source->always || source->has_work;
 }
 
@@ -176,7 +192,9 @@ static int crowd_add(struct crowd *crowd)
 {
     static const struct rt_fd_callbacks callbacks = { .ready = source_ready,
                                                       .poll = source_poll,
-                                                      .poll_ready = source_poll_ready };
+                                                      .poll_ready = source_poll_ready,
+                                                      .poll_begin = source_poll_begin,
+                                                      .poll_end = source_poll_end };
     struct source *source = &crowd->sources[crowd->count];
     source->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (source->fd < 0)
