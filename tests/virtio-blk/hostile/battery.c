@@ -437,6 +437,7 @@ enum seen attempt_wait_used(struct attempt *attempt, unsigned queue_index, uint1
     struct fe_queue *queue = fe_queue(attempt->fe, queue_index);
 
     for (;;) {
+        (void)fe_queue_arm(queue); /* before the look: what comes after it interrupts */
         if (is_used(queue, used_index))
             return WORKS;
         enum seen seen = wait_one(attempt, queue->call_fd);
