@@ -198,11 +198,6 @@ class Started:
 
 
 def test_ctrl_c_gives_a_partial_report(folder):
-    if "tsan" in os.environ.get("SANITIZER_RUNTIME", ""):
-        # ThreadSanitizer holds signals back until the program calls the C library, which decoding need not do: the
-        # child then looks stalled. The other builds show what users get.
-        print("     not under ThreadSanitizer, which delays signals")
-        return
     build(folder / "endless")
     for number in (signal.SIGINT, signal.SIGTERM):
         with Started(folder / "endless", "endless") as process:
