@@ -73,8 +73,9 @@ void vblk_queue_break(struct vblk_queue *queue, int error, const char *reason)
     atomic_store_explicit(&queue->broken, true, memory_order_relaxed);
     lttng_ust_tracepoint(vblk_queue, broken, queue->device->device_id, queue->index, error, reason);
     vblk_log(&queue->device->log, VBLK_LOG_ERROR,
-             "queue %u: %s%s; the queue stops (reload the guest's driver)", queue->index,
-             error == -EPROTO ? "the driver broke the protocol: " : "", reason);
+             "queue %u: %s%s; the queue stops (%s)", queue->index,
+             error == -EPROTO ? "the driver broke the protocol: " : "", reason,
+             error == -EFAULT ? "restart the guest" : "reload the guest's driver");
     if (queue->error_fd >= 0)
         (void)vblk_queue_write_event(queue, queue->error_fd); /* broken already: never written again */
 }
@@ -140,7 +141,7 @@ static bool begin_one(struct vblk_queue *queue)
         return false; /* more chains than the ring is long: the next completion looks again */
     request->element = vblk_virtqueue_pop(queue->vq, &error, &reason);
     if (!request->element) {
-        if (error == -EPROTO)
+        if (error == -EPROTO || error == -EFAULT)
             vblk_queue_break(queue, error, reason);
         queue->starved = error == -ENOMEM; /* the next completion looks again, or the timer */
         if (queue->starved)

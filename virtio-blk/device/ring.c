@@ -305,8 +305,12 @@ static int set_ring_enable_co(void *opaque, uint16_t index, bool enable)
     if (!queue)
         return -EINVAL;
     atomic_store_explicit(&queue->enabled, enable, memory_order_relaxed);
-    if (!enable)
+    if (!enable) {
+        /* The answer means that nothing more is taken: wait for a batch that is being taken just now. */
+        if (queue->running && vblk_home_visit_co(queue))
+            vblk_home_return_co(queue);
         return 0;
+    }
     if (queue->running) {
         vblk_notifier_kick(queue); /* what came while it was disabled */
         return 0;

@@ -65,11 +65,11 @@ void vblk_virtqueue_destroy(struct vblk_virtqueue *vq)
 
 /* ---- pop and push ---- */
 
-static struct vblk_element *break_queue(struct vblk_virtqueue *vq, const char *reason, int *error_out,
+static struct vblk_element *break_queue(struct vblk_virtqueue *vq, int error, const char *reason, int *error_out,
                                         const char **reason_out)
 {
     vq->broken = true;
-    *error_out = -EPROTO;
+    *error_out = error;
     *reason_out = reason;
     return NULL;
 }
@@ -109,7 +109,7 @@ struct vblk_element *vblk_virtqueue_pop(struct vblk_virtqueue *vq, int *error_ou
     struct chain chain = { 0 };
     *error_out = 0;
     if (vq->broken)
-        return break_queue(vq, "the queue was broken before", error_out, reason_out);
+        return break_queue(vq, -EPROTO, "the queue was broken before", error_out, reason_out);
     int result = vq->tracking.map ? vblk_tracking_check(vq, &chain) : 0;
     if (!result && tracking_is_pending(vq))
         result = vblk_tracking_take(vq, &chain);
@@ -117,15 +117,15 @@ struct vblk_element *vblk_virtqueue_pop(struct vblk_virtqueue *vq, int *error_ou
         result = vq->is_packed ? vblk_packed_take(vq, &chain) : vblk_split_take(vq, &chain);
     /* What was read from memory that is gone are zeros that look like a ring. */
     if (vhost_user_memory_map_broken(vq->map)) {
-        result = -EPROTO;
-        chain.reason = "guest memory is gone (its file was truncated)";
+        result = -EFAULT;
+        chain.reason = "guest memory is gone: the file that the front end gave for it was truncated";
     }
     if (result > 0)
         return taken(vq, &chain);
     if (chain.holder)
         vblk_holder_give(vq, chain.holder);
-    if (result == -EPROTO)
-        return break_queue(vq, chain.reason, error_out, reason_out);
+    if (result == -EPROTO || result == -EFAULT)
+        return break_queue(vq, result, chain.reason, error_out, reason_out);
     *error_out = result;
     return NULL;
 }

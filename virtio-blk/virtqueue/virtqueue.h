@@ -104,7 +104,8 @@ unsigned vblk_virtqueue_waiting(const struct vblk_virtqueue *vq);
  *                     buffer id, next or indirect index out of range, a head or id that is in use, an index jump, a
  *                     loop, a chain that runs into what is not available, more descriptors than the ring has, an
  *                     address outside memory, length 0, 4 GiB or more in all, an indirect table nested, of odd length,
- *                     with NEXT or not negotiated, a chain too long, readable after writable, a truncated memory file.
+ *                     with NEXT or not negotiated, a chain too long, readable after writable.
+ *            -EFAULT  the front end truncated a file of guest memory; reason_out and later pops as above.
  *            -ENOMEM  memory or VBLK_VIRTQUEUE_IOV_BUDGET is used up; the chain stays in the ring: pop again
  *                     after the next push (with nothing in flight the budget does not count).
  * Memory is never trusted twice. No allocation in the usual case.

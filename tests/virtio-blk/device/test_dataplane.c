@@ -451,6 +451,36 @@ static void test_ring_is_disabled_and_enabled_under_load(void **state)
     while_loaded(disable_and_enable);
 }
 
+/* The queue's loop, busy with what it may have taken before. */
+struct busy_pass {
+    atomic_bool begun, over;
+};
+
+static void be_busy_until_disabled(void *opaque)
+{
+    struct busy_pass *pass = opaque;
+
+    atomic_store(&pass->begun, true);
+    while (atomic_load(&served.device->queues[0].enabled))
+        sched_yield();
+    usleep(20000); /* an answer that does not wait comes within */
+    atomic_store(&pass->over, true);
+}
+
+static void test_a_ring_that_was_disabled_takes_nothing_more(void **state)
+{
+    struct front_end *fe = started_front_end();
+    struct busy_pass pass = { false, false };
+
+    (void)state;
+    assert_int_equal(rt_loop_post(served.loops[0], be_busy_until_disabled, &pass), 0);
+    while (!atomic_load(&pass.begun))
+        sched_yield();
+    assert_int_equal(fe_queue_enable(fe, 0, false), 0);
+    assert_true(atomic_load(&pass.over)); /* the answer waited for the loop's pass */
+    fe_destroy(fe);
+}
+
 static void test_call_descriptor_changes_under_load(void **state)
 {
     (void)state;
@@ -762,6 +792,7 @@ int main(void)
         TEST(test_starts_and_stops_leak_nothing),
         TEST(test_memory_changes_under_load),
         TEST(test_ring_is_disabled_and_enabled_under_load),
+        TEST(test_a_ring_that_was_disabled_takes_nothing_more),
         TEST(test_call_descriptor_changes_under_load),
         TEST(test_kick_descriptor_changes_under_load),
         TEST(test_another_ring_stops_and_starts_under_load),

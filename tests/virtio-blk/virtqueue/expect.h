@@ -32,12 +32,12 @@ static inline void assert_empty(struct guest *guest)
     assert_int_equal(error, 0);
 }
 
-static inline void assert_broken(struct guest *guest, const char *word)
+static inline void assert_broken_by(struct guest *guest, int expected, const char *word)
 {
     int error = 0;
     const char *reason = NULL;
     assert_null(vblk_virtqueue_pop(guest->vq, &error, &reason));
-    assert_int_equal(error, -EPROTO);
+    assert_int_equal(error, expected);
     assert_non_null(reason);
     if (!strstr(reason, word))
         fail_msg("\"%s\" does not speak of \"%s\"", reason, word);
@@ -46,6 +46,12 @@ static inline void assert_broken(struct guest *guest, const char *word)
     assert_null(vblk_virtqueue_pop(guest->vq, &error, &reason));
     assert_int_equal(error, -EPROTO);
     assert_false(vblk_virtqueue_pending(guest->vq));
+}
+
+/* By the driver. */
+static inline void assert_broken(struct guest *guest, const char *word)
+{
+    assert_broken_by(guest, -EPROTO, word);
 }
 
 #endif

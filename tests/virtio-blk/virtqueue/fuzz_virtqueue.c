@@ -90,7 +90,7 @@ static void pop(struct machine *machine)
         return;
     struct vblk_element *element = vblk_virtqueue_pop(machine->guest->vq, &error, &reason);
     if (!element) {
-        check(error == 0 || error == -ENOMEM || (error == -EPROTO && reason), "an error that does not exist");
+        check(error == 0 || error == -ENOMEM || ((error == -EPROTO || error == -EFAULT) && reason), "an error that does not exist");
         return;
     }
     check(guest_is_sound(machine->guest, element), "an element that leaves memory");

@@ -800,7 +800,7 @@ static void truncated_memory_breaks_the_queue(void **state)
     struct vblk_element *element = pop_one(&guest);
     sigaction(SIGBUS, &ours, NULL);
     assert_int_equal(ftruncate(guest.fds[0], 0), 0);
-    assert_broken(&guest, "truncated");
+    assert_broken_by(&guest, -EFAULT, "truncated");
     vblk_virtqueue_push(guest.vq, element, 0);
     guest_deinit(&guest);
 }
