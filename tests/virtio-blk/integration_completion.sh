@@ -1,19 +1,22 @@
 #!/bin/bash
-# Goal: what bash offers for vblkd's options and values is what the program takes.
+# Goal: what bash offers for options and values of vblkd and vblk-load is what the programs take.
 # Method: the completion is asked as bash asks it, word by word; every value that it offers is tried.
 # If it fails: a change of --help's wording took a value away from whoever presses Tab, or offers one that is refused.
-# usage: integration_completion.sh COMPLETION   (the program: $VBLKD)
+# usage: integration_completion.sh COMPLETION...   (the programs: $VBLKD, $VBLK_LOAD)
 set -eu
-PATH=$(dirname "$VBLKD"):$PATH
-# shellcheck source=/dev/null
-. "$1"
+PATH=$(dirname "$VBLKD"):$(dirname "$VBLK_LOAD"):$PATH
+for completion; do
+    # shellcheck source=/dev/null
+    . "$completion"
+done
+program=vblkd
 
 # Words as bash splits them; what is offered for the last one, in order.
 offered() {
-    COMP_WORDS=(vblkd "$@")
+    COMP_WORDS=("$program" "$@")
     COMP_CWORD=$#
     COMPREPLY=()
-    _vblkd
+    "_${program/-/_}"
     printf '%s\n' "${COMPREPLY[@]}" | sort | tr '\n' ' '
 }
 expect() {
@@ -38,4 +41,16 @@ for option in $(vblkd --help | grep -oE '^  --[a-z-]+=' | tr -d ' ='); do
         said=$(vblkd --socket-path=/nowhere/socket --blk-file=/nowhere/disk --no-tracing "$option=$value" 2>&1) && status=0 || status=$?
         [ "$status" = 1 ] || { echo "$option=$value is offered and refused (status $status): $said"; exit 1; }
     done
+done
+
+cd /proc/self/fdinfo
+program=vblk-load
+expect 'info verify ' ''
+expect '--packed ' --pa
+expect '--ack-log= ' verify --ack
+expect '--socket-path= ' info --so
+expect 'randread randrw randwrite ' --rw = rand
+for pattern in $(offered --rw =); do
+    said=$(vblk-load --socket-path=/nowhere/socket --rw="$pattern" 2>&1) && status=0 || status=$?
+    [ "$status" = 1 ] || { echo "--rw=$pattern is offered and refused (status $status): $said"; exit 1; }
 done
