@@ -33,6 +33,8 @@ _vblkscope()
         words=$(vblkscope "$command" --help 2>/dev/null | grep -o -- '--[a-z][a-z-]*=\?')
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
         [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
+    elif [[ $command == explain ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$(vblkscope explain 2>/dev/null | sed -n 's/^\([a-z-]*\)  *\(info\|warning\|error\) .*/\1/p')" -- "$current")
     elif [[ $command == ctl ]]; then
         _vblkscope_ctl
     else

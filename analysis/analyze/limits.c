@@ -139,6 +139,19 @@ const char *limits_name(unsigned index)
     return index < G_N_ELEMENTS(limits) ? limits[index].name : NULL;
 }
 
+const char *limits_meaning(unsigned index)
+{
+    return index < G_N_ELEMENTS(limits) ? limits[index].text : NULL;
+}
+
+char *limits_text(const struct analysis_options *options, const char *name)
+{
+    for (unsigned i = 0; i < G_N_ELEMENTS(limits); i++)
+        if (strcmp(limits[i].name, name) == 0)
+            return format(options, &limits[i]);
+    return NULL;
+}
+
 static gboolean on_option(const char *option, const char *value, gpointer data, GError **error)
 {
     char *why = limits_set(data, option + 2, value);

@@ -24,5 +24,9 @@ char *limits_set(struct analysis_options *options, const char *name, const char 
 
 /** The name of each limit, NULL after the last. */
 const char *limits_name(unsigned index);
+/** What that limit is, as --help says it. */
+const char *limits_meaning(unsigned index);
+/** The value of the limit called @name as text ("10s"), NULL if there is none. The caller frees it with g_free(). */
+char *limits_text(const struct analysis_options *options, const char *name);
 
 #endif

@@ -6,8 +6,8 @@
 #include <time.h>
 
 #include "report/printable.h"
+#include "report/terminal.h"
 
-#define WIDTH 110
 #define NS_PER_S INT64_C(1000000000)
 
 struct style {
@@ -41,28 +41,9 @@ static bool has_number(const json_t *object, const char *key)
     return json_is_integer(json_object_get(object, key));
 }
 
-/* Words of @text, broken at WIDTH columns; lines after the first are indented by @indent. */
 static void write_wrapped(struct writer *writer, const char *text, unsigned indent, unsigned column)
 {
-    char **words = g_strsplit(text, " ", -1);
-
-    for (char **word = words; *word; word++) {
-        glong length = g_utf8_strlen(*word, -1);
-
-        if (word != words) {
-            if (column + 1 + length > WIDTH) {
-                g_string_append_printf(writer->text, "\n%*s", (int)indent, "");
-                column = indent;
-            } else {
-                g_string_append_c(writer->text, ' ');
-                column++;
-            }
-        }
-        g_string_append(writer->text, *word);
-        column += length;
-    }
-    g_string_append_c(writer->text, '\n');
-    g_strfreev(words);
+    wrap_text(writer->text, text, indent, column, TERMINAL_WIDTH);
 }
 
 static void write_line(struct writer *writer, const char *label, const char *text)
