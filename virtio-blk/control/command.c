@@ -55,7 +55,7 @@ static const struct vblk_command commands[] = {
     { "resume", "End a drain, and let a disk go on that its errors stopped", device_only, false, vblk_command_resume_co },
     { "move-queue", "Let another IOThread process a queue", move_arguments, false, vblk_command_move_queue_co },
     { "resize", "Give a disk another size", resize_arguments, false, vblk_command_resize_co },
-    { "add-disk", "Serve one more disk", NULL, true, vblk_command_add_disk },
+    { "add-disk", "Serve one more disk", NULL, true, vblk_command_add_disk_co },
     { "remove-disk", "Drain a disk and serve it no more", remove_arguments, false, vblk_command_remove_disk_co },
     { "set-poll", "Set the longest busy polling", poll_arguments, false, vblk_command_set_poll },
     { "trace-baseline", "Write once more into the trace what exists", NULL, false, vblk_command_trace_baseline },

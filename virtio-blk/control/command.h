@@ -65,7 +65,7 @@ json_t *vblk_command_drain_co(struct vblk_control *control, const json_t *argume
 json_t *vblk_command_resume_co(struct vblk_control *control, const json_t *arguments, char **message_out);
 json_t *vblk_command_move_queue_co(struct vblk_control *control, const json_t *arguments, char **message_out);
 json_t *vblk_command_resize_co(struct vblk_control *control, const json_t *arguments, char **message_out);
-json_t *vblk_command_add_disk(struct vblk_control *control, const json_t *arguments, char **message_out);
+json_t *vblk_command_add_disk_co(struct vblk_control *control, const json_t *arguments, char **message_out);
 json_t *vblk_command_remove_disk_co(struct vblk_control *control, const json_t *arguments, char **message_out);
 
 #define VBLK_REQUESTS_SHOWN_MAX 10000

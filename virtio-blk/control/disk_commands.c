@@ -379,7 +379,7 @@ static char *without_dashes(char *message)
     return text;
 }
 
-json_t *vblk_command_add_disk(struct vblk_control *control, const json_t *arguments, char **message_out)
+json_t *vblk_command_add_disk_co(struct vblk_control *control, const json_t *arguments, char **message_out)
 {
     struct vblk_device_options disk = *control->options.disk_defaults;
     GPtrArray *strings = g_ptr_array_new_with_free_func(g_free);
@@ -398,7 +398,7 @@ json_t *vblk_command_add_disk(struct vblk_control *control, const json_t *argume
         why = vblk_disk_keys_check(&disk);
     if (why)
         *message_out = without_dashes(why);
-    else if (vblk_devices_add(control->options.devices, &disk, message_out) == 0)
+    else if (vblk_devices_add_co(control->options.devices, &disk, message_out) == 0)
         answer = device_answer(disk.name ? disk.name : disk.socket_path);
     g_ptr_array_unref(strings);
     return answer;

@@ -41,21 +41,25 @@ static void free_device(struct vblk_device *device)
     g_free(device);
 }
 
-int vblk_device_create(const struct vblk_device_options *options, struct vblk_device **device_out, char **message_out)
+int vblk_device_open_disk(const struct vblk_device_options *options, struct vblk_disk **disk_out, char **message_out)
 {
     struct vblk_disk_options disk_options = { .read_only = options->read_only, .cache = options->cache,
                                               .inject = options->inject, .incoming = options->incoming,
                                               .nbd_reconnect_s = options->nbd_reconnect_s };
+
+    return vblk_disk_open(options->blk_file, &disk_options, disk_out, message_out);
+}
+
+int vblk_device_create(const struct vblk_device_options *options, struct vblk_disk *disk, struct vblk_device **device_out,
+                       char **message_out)
+{
     struct vblk_device *device = g_new0(struct vblk_device, 1);
     struct vhost_user_session_options session_options;
     const char *name = options->name ? options->name : options->socket_path ? options->socket_path : "vblkd";
     const char *serial = options->serial;
-    int error = vblk_disk_open(options->blk_file, &disk_options, &device->disk, message_out);
+    int error;
 
-    if (error < 0) {
-        g_free(device);
-        return error;
-    }
+    device->disk = disk;
     vblk_disk_facts(device->disk, &device->facts);
     if (device->facts.size_bytes % options->block_size_bytes != 0) {
         *message_out = g_strdup_printf("%s: its size of %" G_GUINT64_FORMAT " bytes is no multiple of the block size %u: a driver "
@@ -122,33 +126,18 @@ int vblk_device_create(const struct vblk_device_options *options, struct vblk_de
     return 0;
 }
 
-struct closing {
-    struct vblk_disk *disk;
-    struct rt_coroutine *waiter;
-};
-
-static void *close_disk(void *opaque)
+static void close_disk(void *opaque)
 {
-    struct closing *closing = opaque;
-
-    vblk_disk_close(closing->disk);
-    rt_coroutine_wake(closing->waiter);
-    return NULL;
+    vblk_disk_close(opaque);
 }
 
 /* What the page cache holds of a file is written now, which may take minutes: other disks need the main loop. */
 static void close_disk_co(struct vblk_device *device)
 {
-    struct closing closing = { .disk = device->disk, .waiter = rt_coroutine_self() };
-    pthread_t thread;
+    struct vblk_disk *disk = device->disk;
 
     device->disk = NULL;
-    if (pthread_create(&thread, NULL, close_disk, &closing) != 0) {
-        vblk_disk_close(closing.disk);
-        return;
-    }
-    rt_coroutine_yield();
-    pthread_join(thread, NULL);
+    rt_offload_co("close-disk", close_disk, disk);
 }
 
 void vblk_device_destroy_co(struct vblk_device *device)

@@ -2,7 +2,8 @@
  * One virtio-blk device: a disk, its queues, and the dataplane that runs them in IOThreads.
  *
  *     struct vblk_device *device;
- *     vblk_device_create(&options, &device, &message);     // main loop's thread; serves from now on
+ *     vblk_device_open_disk(&options, &disk, &message);          // any thread; may block
+ *     vblk_device_create(&options, disk, &device, &message);     // main loop's thread; serves from now on
  *     vblk_device_destroy_co(device);                      // drains; coroutine in the main loop
  *
  * Inside this folder: device.c (life, vhost-user operations), config.c (what the driver reads), ring.c (what the
@@ -70,14 +71,23 @@ struct vblk_device_options {
 #define VBLK_SERIAL_BYTES 20
 
 /**
- * Open the disk, listen.
+ * Open the disk of a device that is to be made. Blocks for as long as a network disk's server takes to answer.
+ *
+ * Returns:   as vblk_disk_open(). Thread: any.
+ */
+int vblk_device_open_disk(const struct vblk_device_options *options, struct vblk_disk **disk_out, char **message_out);
+
+/**
+ * Listen, with an open disk.
  *
  * Returns:   0, or -errno with one line in message_out (object, cause, remedy; caller frees with g_free).
  * Thread:    main loop's, outside coroutines or in one.
- * Ownership: strings are copied; loops stay the caller's and outlive the device.
+ * Ownership: the disk is the device's, and is closed if this fails; strings are copied; loops stay the caller's and outlive
+ *            the device.
  * Trace:     vblk_dataplane:device_create.
  */
-int vblk_device_create(const struct vblk_device_options *options, struct vblk_device **device_out, char **message_out);
+int vblk_device_create(const struct vblk_device_options *options, struct vblk_disk *disk, struct vblk_device **device_out,
+                       char **message_out);
 
 /** Hang up, drain, flush, close. Coroutine of the main loop only. NULL is fine. Trace: device_destroy. */
 void vblk_device_destroy_co(struct vblk_device *device);

@@ -7,38 +7,18 @@
  */
 #include <errno.h>
 #include <glib.h>
-#include <pthread.h>
 
 #include "device/internal.h"
 
-struct release {
-    struct vhost_user_memory_map *map;
-    struct rt_coroutine *waiter;
-};
-
-static void *release_memory(void *opaque)
+static void release_memory(void *opaque)
 {
-    struct release *release = opaque;
-
-    pthread_setname_np(pthread_self(), "unmap");
-    vhost_user_memory_map_unref(release->map);
-    rt_coroutine_wake(release->waiter);
-    return NULL;
+    vhost_user_memory_map_unref(opaque);
 }
 
 void vblk_memory_release_co(struct vhost_user_memory_map *map)
 {
-    struct release release = { .map = map, .waiter = rt_coroutine_self() };
-    pthread_t thread;
-
-    if (!map)
-        return;
-    if (pthread_create(&thread, NULL, release_memory, &release) != 0) {
-        vhost_user_memory_map_unref(map); /* slow, but done */
-        return;
-    }
-    rt_coroutine_yield();
-    pthread_join(thread, NULL); /* at its end already */
+    if (map)
+        rt_offload_co("unmap", release_memory, map);
 }
 
 /* A ring rests while no memory holds it: detached, and without a virtqueue. A front end that changes a region takes it

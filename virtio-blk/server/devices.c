@@ -21,7 +21,8 @@ struct served_device {
 struct vblk_devices {
     struct vblk_devices_options options;
     GPtrArray *served; /* of struct served_device */
-    struct rt_coroutine *destroyer; /* waits until a command has removed what it removes */
+    unsigned opening_count; /* disks that a command is about to add */
+    struct rt_coroutine *destroyer; /* waits until a command has removed what it removes, or knows what it opened */
 };
 
 struct vblk_devices *vblk_devices_create(const struct vblk_devices_options *options)
@@ -160,6 +161,16 @@ static void device_ended(void *opaque)
         devices->options.ended(devices->options.opaque);
 }
 
+/* Something of what it waits for has ended. */
+static void wake_destroyer(struct vblk_devices *devices)
+{
+    struct rt_coroutine *destroyer = devices->destroyer;
+
+    devices->destroyer = NULL;
+    if (destroyer)
+        rt_coroutine_wake(destroyer);
+}
+
 static void free_served(struct served_device *served)
 {
     g_free(served->name);
@@ -168,11 +179,9 @@ static void free_served(struct served_device *served)
     g_free(served);
 }
 
-int vblk_devices_add(struct vblk_devices *devices, const struct vblk_device_options *options, char **message_out)
+static struct served_device *new_served(struct vblk_devices *devices, const struct vblk_device_options *options)
 {
-    struct vblk_device_options complete = *options;
     struct served_device *served = g_new0(struct served_device, 1);
-    int error;
 
     served->devices = devices;
     served->name = options->name          ? g_strdup(options->name)
@@ -180,25 +189,90 @@ int vblk_devices_add(struct vblk_devices *devices, const struct vblk_device_opti
                                           : g_strdup_printf("fd-%d", options->fd);
     served->blk_file = g_strdup(options->blk_file);
     served->socket_path = g_strdup(options->socket_path);
-    if (find(devices, served->name)) {
-        *message_out = g_strdup_printf("%s: there is a disk of that name already (choose another one with --name)",
-                                       served->name);
-        free_served(served);
-        return -EEXIST;
+    return served;
+}
+
+static int refuse_twins(const struct served_device *served, char **message_out)
+{
+    if (!find(served->devices, served->name))
+        return 0;
+    *message_out = g_strdup_printf("%s: there is a disk of that name already (choose another one with --name)", served->name);
+    return -EEXIST;
+}
+
+/* A disk that is being opened. */
+struct opening {
+    struct vblk_device_options options;
+    struct vblk_disk *disk;
+    char *message;
+    int error;
+};
+
+static void open_disk(void *opaque)
+{
+    struct opening *opening = opaque;
+
+    opening->error = vblk_device_open_disk(&opening->options, &opening->disk, &opening->message);
+}
+
+static int serve(struct served_device *served, struct opening *opening, char **message_out)
+{
+    struct vblk_devices *devices = served->devices;
+
+    opening->options.name = served->name;
+    opening->options.loops = devices->options.loops;
+    opening->options.loop_count = devices->options.loop_count;
+    opening->options.main_loop = devices->options.main_loop;
+    opening->options.ended = device_ended;
+    opening->options.opaque = served;
+    return vblk_device_create(&opening->options, opening->disk, &served->device, message_out);
+}
+
+/* @in_coroutine: what takes long is done aside. */
+static int add(struct vblk_devices *devices, const struct vblk_device_options *options, bool in_coroutine,
+               char **message_out)
+{
+    struct served_device *served = new_served(devices, options);
+    struct opening opening = { .options = *options };
+    int error = refuse_twins(served, message_out);
+
+    if (error == 0) {
+        devices->opening_count++;
+        if (in_coroutine)
+            rt_offload_co("open-disk", open_disk, &opening);
+        else
+            open_disk(&opening);
+        devices->opening_count--;
+        *message_out = opening.message;
+        error = opening.error;
     }
-    complete.name = served->name;
-    complete.loops = devices->options.loops;
-    complete.loop_count = devices->options.loop_count;
-    complete.main_loop = devices->options.main_loop;
-    complete.ended = device_ended;
-    complete.opaque = served;
-    error = vblk_device_create(&complete, &served->device, message_out);
-    if (error < 0) {
-        free_served(served);
-        return error;
+    if (error == 0) {
+        error = refuse_twins(served, message_out); /* who came meanwhile */
+        if (error == 0 && devices->destroyer) {
+            *message_out = g_strdup_printf("%s: the process ends", served->name);
+            error = -ECANCELED;
+        }
+        if (error < 0)
+            vblk_disk_close(opening.disk);
+        else
+            error = serve(served, &opening, message_out);
     }
-    g_ptr_array_add(devices->served, served);
-    return 0;
+    if (error < 0)
+        free_served(served);
+    else
+        g_ptr_array_add(devices->served, served);
+    wake_destroyer(devices);
+    return error;
+}
+
+int vblk_devices_add(struct vblk_devices *devices, const struct vblk_device_options *options, char **message_out)
+{
+    return add(devices, options, false, message_out);
+}
+
+int vblk_devices_add_co(struct vblk_devices *devices, const struct vblk_device_options *options, char **message_out)
+{
+    return add(devices, options, true, message_out);
 }
 
 /* Nobody else looks at it any more: the caller has set removing. */
@@ -217,9 +291,7 @@ static void remove_co(struct served_device *served)
     vblk_device_destroy_co(served->device);
     g_ptr_array_remove(devices->served, served); /* its name is free from here on, as its socket is */
     free_served(served);
-    if (devices->destroyer)
-        rt_coroutine_wake(devices->destroyer);
-    devices->destroyer = NULL;
+    wake_destroyer(devices);
 }
 
 int vblk_devices_remove_co(struct vblk_devices *devices, const char *name, bool force, char **message_out)
@@ -245,10 +317,12 @@ void vblk_devices_destroy_co(struct vblk_devices *devices)
 {
     if (!devices)
         return;
-    while (devices->served->len > 0) {
-        struct served_device *served = served_at(devices, devices->served->len - 1);
+    while (devices->served->len > 0 || devices->opening_count > 0) {
+        struct served_device *served = NULL;
 
-        if (served->removing) {
+        if (devices->served->len > 0)
+            served = served_at(devices, devices->served->len - 1);
+        if (!served || served->removing) {
             devices->destroyer = rt_coroutine_self();
             rt_coroutine_yield();
             continue;

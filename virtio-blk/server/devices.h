@@ -2,7 +2,7 @@
  * The disks that this process serves: a set that changes while it runs.
  *
  *     struct vblk_devices *devices = vblk_devices_create(&options);
- *     int error = vblk_devices_add(devices, &disk, &message);
+ *     int error = vblk_devices_add(devices, &disk, &message);          // before the loop runs; later vblk_devices_add_co()
  *     error = vblk_devices_drain_co(devices, "disk0", &message);       // nothing in flight, and nothing begins
  *     vblk_devices_resume_co(devices, "disk0", &resumed, &message);
  *     vblk_devices_remove_co(devices, "disk0", false, &message);
@@ -39,11 +39,13 @@ void vblk_devices_destroy_co(struct vblk_devices *devices);
 
 /**
  * Open a disk and serve it. Loops are filled in; strings are copied. A disk without name has its socket's path for one, or
- * fd-N.
+ * fd-N. _co: other disks are served while a server on the network takes its time to answer.
  *
- * Errors:    -EEXIST  the name is taken. Others: vblk_device_create().
+ * Errors:    -EEXIST  the name is taken; -ECANCELED  the set is being destroyed. Others: vblk_device_open_disk(),
+ *            vblk_device_create().
  */
 int vblk_devices_add(struct vblk_devices *devices, const struct vblk_device_options *options, char **message_out);
+int vblk_devices_add_co(struct vblk_devices *devices, const struct vblk_device_options *options, char **message_out);
 
 /**
  * Stop serving a disk: hang up, drain, flush, close, forget.

@@ -101,6 +101,12 @@ void rt_coroutine_wake(struct rt_coroutine *co);
 /** Suspend the running coroutine and continue it in @loop's thread. Returns there. Coroutine only. */
 void rt_coroutine_move(struct rt_loop *loop);
 
+/**
+ * Run fn(opaque), which blocks for long, in a thread of its own, called @name (15 characters at most); the loop goes on, and the
+ * coroutine when it is done. Where no thread can be made it is a plain call. Coroutine of a loop only.
+ */
+void rt_offload_co(const char *name, void (*fn)(void *opaque), void *opaque);
+
 /** The running coroutine; on a thread's plain stack its leader. Never NULL. */
 struct rt_coroutine *rt_coroutine_self(void);
 

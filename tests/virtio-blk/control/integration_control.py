@@ -13,6 +13,7 @@ import copy
 import json
 import os
 import pathlib
+import select
 import socket
 import stat
 import subprocess
@@ -323,6 +324,29 @@ def a_hundred_disks_come_and_go(directory):
         assert fd_count(server) == before, f"{fd_count(server)} descriptors instead of {before}"
 
 
+def a_silent_nbd_server_delays_nobody(directory):
+    """It accepts and says nothing. Whoever asks meanwhile is answered first, and two who add one name get one disk."""
+    with socket.socket(socket.AF_UNIX) as server, controlled(directory) as device, Client(device.control) as adding, \
+            Client(device.control) as client:
+        server.bind(f"{directory}/nbd")
+        server.listen()
+        disk = {"blk-file": f"nbd+unix:///?socket={directory}/nbd", "socket-path": f"{directory}/silent", "name": "silent"}
+        adding.socket.sendall(json.dumps({"command": "add-disk", "arguments": disk}).encode() + b"\n")
+        silent, _ = server.accept()
+        assert [one["name"] for one in client.ask("status")["disks"]] == ["disk0"]
+        client.ask("add-disk", blk__file="null:1M", socket__path=f"{directory}/other", name="silent")
+        assert not select.select([adding.socket], [], [], 0)[0], "the silent server held up whoever asked after it"
+        silent.close()
+        server.close()
+        try:
+            adding.answer()
+        except Refused as error:
+            assert "silent" in str(error) or "nbd" in str(error), error
+        else:
+            raise AssertionError("a disk whose server never spoke was added")
+        assert [one["name"] for one in client.ask("status")["disks"]] == ["disk0", "silent"]
+
+
 def twenty_clients_at_once(directory):
     problems = []
 
@@ -471,5 +495,5 @@ def a_service_managers_socket(directory):
 main([every_answer_is_as_documented, totals_are_what_the_front_end_counted, a_drain_holds_still_and_loses_nothing,
       queues_move_under_load, a_resize_is_seen,
       open_requests_are_listed_and_a_failed_disk_resumed,
-      a_hundred_disks_come_and_go, twenty_clients_at_once, hostile_clients_harm_nobody, paths_in_use,
+      a_hundred_disks_come_and_go, a_silent_nbd_server_delays_nobody, twenty_clients_at_once, hostile_clients_harm_nobody, paths_in_use,
       a_service_managers_socket])

@@ -47,6 +47,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size_bytes);
 
 static struct vblk_device *device;
+static struct vblk_disk *disk;
 static struct rt_loop *loop;
 static uint8_t *memory;
 static int kinds[6], kicks[RINGS], call;
@@ -112,7 +113,8 @@ static void begin(void)
                                                  .loops = &loop,
                                                  .loop_count = 1,
                                                  .main_loop = loop };
-    if (vblk_device_create(&options, &device, &message) != 0) {
+    if (vblk_device_open_disk(&options, &disk, &message) != 0 ||
+        vblk_device_create(&options, disk, &device, &message) != 0) {
         fprintf(stderr, "%s\n", message);
         abort();
     }

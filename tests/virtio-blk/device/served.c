@@ -60,7 +60,11 @@ static void create(void *opaque)
 {
     struct creation *creation = opaque;
 
-    creation->result = vblk_device_create(&creation->options, &creation->served->device, creation->message_out);
+    struct vblk_disk *disk;
+
+    creation->result = vblk_device_open_disk(&creation->options, &disk, creation->message_out);
+    if (creation->result == 0)
+        creation->result = vblk_device_create(&creation->options, disk, &creation->served->device, creation->message_out);
 }
 
 int served_create(struct served *served, const struct vblk_device_options *options, char **message_out)
