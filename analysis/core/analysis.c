@@ -4,6 +4,7 @@
 
 #include "core/internal.h"
 #include "model/latency.h"
+#include "series/series.h"
 
 /* A stream keeps this many lost intervals apart; then neighbours are merged, which can only make checks more careful. */
 #define LOSSES_MAX 1024
@@ -94,6 +95,7 @@ struct analysis *analysis_create(const struct analysis_options *options)
     analysis->finding_by_key = g_hash_table_new(g_str_hash, g_str_equal);
     analysis->unsure = g_array_new(FALSE, TRUE, sizeof(struct unsure));
     analysis->latency = latency_create();
+    analysis->series = options->series ? series_create() : NULL;
 
     while (check_registry[analysis->run_count])
         analysis->run_count++;
@@ -143,6 +145,7 @@ void analysis_destroy(struct analysis *analysis)
     g_ptr_array_free(analysis->channels, TRUE);
     g_ptr_array_free(analysis->traces, TRUE);
     latency_destroy(analysis->latency);
+    series_destroy(analysis->series);
     g_strfreev(analysis->selected_checks);
     g_free(analysis);
 }
@@ -412,6 +415,8 @@ void analysis_event(struct analysis *analysis, const struct event *event)
     model_update(process, stream->thread, event, &what);
     if (event->id == EVENT_vblk_request_end)
         latency_event(analysis->latency, &what);
+    if (analysis->series)
+        series_event(analysis->series, &what);
     for (unsigned i = 0; subscribers && i < subscribers->len; i++) {
         const struct check_slot *slot = &process->check_slots[g_array_index(subscribers, unsigned, i)];
 
@@ -481,6 +486,8 @@ void analysis_finish(struct analysis *analysis, bool interrupted)
             run->check->shared_finish(run->shared);
     }
     findings_sort(analysis);
+    if (analysis->series)
+        series_finish(analysis->series, analysis->end_ns);
 }
 
 int analysis_exit_status(const struct analysis *analysis)

@@ -31,6 +31,7 @@ struct analysis_options {
     uint64_t slow_requests_min, unread_dispatches, false_progress_polls, needless_writes_min, sustained_seconds;
     uint64_t contention_waits_min, thrash_takes_min;
     double mapping_warning, mapping_error, needless_writes_share, contention_share, thrash_share;
+    bool series; /**< collect how things went over time: `series` in the report */
     const char *const *checks; /**< NULL-terminated ids to run; NULL runs all */
 };
 

@@ -65,6 +65,7 @@ struct analysis {
     GHashTable *finding_by_key;
     GArray *unsure;
     struct latency *latency;
+    struct series *series; /* NULL: not asked for */
 };
 
 void finding_free(void *finding);

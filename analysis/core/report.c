@@ -4,6 +4,7 @@
 #include "core/internal.h"
 #include "core/tables.h"
 #include "model/latency.h"
+#include "series/series.h"
 
 static json_t *text_or_null(const char *text)
 {
@@ -186,5 +187,7 @@ json_t *analysis_report(const struct analysis *analysis)
     json_object_set_new(report, "locks", table_locks(analysis));
     json_object_set_new(report, "queues", table_queues(analysis));
     json_object_set_new(report, "latency", latency_json(analysis->latency, requests_in_flight(analysis)));
+    if (analysis->series)
+        json_object_set_new(report, "series", series_json(analysis->series));
     return report;
 }

@@ -3,6 +3,8 @@
 #include <glib.h>
 #include <math.h>
 
+#include "histogram/log_bucket.h"
+
 #define SUB_BITS 5
 #define SUB (1u << SUB_BITS)
 #define GROUPS (64 - SUB_BITS)
@@ -27,36 +29,16 @@ void histogram_destroy(struct histogram *histogram)
     g_free(histogram);
 }
 
-static void locate(uint64_t value, unsigned *group_out, unsigned *slot_out)
-{
-    unsigned top;
-
-    if (value < SUB) {
-        *group_out = 0;
-        *slot_out = (unsigned)value;
-        return;
-    }
-    top = 63 - (unsigned)__builtin_clzll(value);
-    *group_out = top - SUB_BITS + 1;
-    *slot_out = (unsigned)(value >> (top - SUB_BITS)) & (SUB - 1);
-}
-
-static int64_t upper_edge(unsigned group, unsigned slot)
-{
-    if (!group)
-        return slot;
-    return (int64_t)((((uint64_t)SUB + slot + 1) << (group - 1)) - 1);
-}
-
 void histogram_add(struct histogram *histogram, int64_t value)
 {
-    unsigned group, slot;
+    unsigned bucket, group;
 
     value = MAX(value, 0);
-    locate((uint64_t)value, &group, &slot);
+    bucket = log_bucket((uint64_t)value, SUB_BITS);
+    group = bucket / SUB;
     if (!histogram->groups[group])
         histogram->groups[group] = g_new0(uint64_t, SUB);
-    histogram->groups[group][slot]++;
+    histogram->groups[group][bucket % SUB]++;
     histogram->count++;
     histogram->sum += value;
     histogram->max = MAX(histogram->max, value);
@@ -86,7 +68,7 @@ int64_t histogram_quantile(const struct histogram *histogram, double quantile)
         for (unsigned slot = 0; histogram->groups[group] && slot < SUB; slot++) {
             seen += histogram->groups[group][slot];
             if ((double)seen >= wanted)
-                return MIN(upper_edge(group, slot), histogram->max);
+                return MIN((int64_t)(log_bucket_from(group * SUB + slot + 1, SUB_BITS) - 1), histogram->max);
         }
     }
     return histogram->max;
