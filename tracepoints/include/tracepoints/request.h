@@ -81,7 +81,7 @@ LTTNG_UST_TRACEPOINT_EVENT(vblk_request, complete,
 
 /*
  * end        The status byte was pushed to the used ring (0 ok, 1 I/O error, 2 unsupported).
- * Emitted:   virtio-blk/device, after the push.
+ * Emitted:   virtio-blk/device, after the push; the driver sees what a batch pushed at the latest when the batch ends.
  * Pairs:     vblk_request:begin by request_id.
  * Set:       request
  * Baseline:  no
