@@ -3,8 +3,10 @@
  *
  * A sample of the ring says all of it at one moment: waiting requests, notifications off, and the model adds that the
  * queue is attached, nobody drains and the loop sleeps without limit. From then on it stays so until something of it
- * ends; the ends are events. That none of these is among lost events is asked for at the end of the trace; samples of the
- * loop whose count of passes stands still prove the sleep whatever was lost.
+ * ends; the ends are events. A loop that others wake (another queue, a completion) and that goes to sleep again without
+ * having taken anything is as deaf as before: only the next sample tells. That none of the ends is among lost events is
+ * asked for at the end of the trace; samples of the loop whose count of passes stands still prove the sleep whatever was
+ * lost.
  */
 #include <inttypes.h>
 
@@ -31,6 +33,7 @@ struct interval {
     int64_t sleep_ns;  /* when the loop fell asleep */
     int64_t off_ns;    /* when notifications were turned off; 0: before the recording */
     uint64_t off_reason;
+    int64_t woke_ns;   /* since that sample: its loop woke; 0: it did not */
     int64_t sample_ns; /* the last sample that said so, and what it said */
     uint16_t avail, popped;
     uint32_t loop_id;
@@ -135,6 +138,13 @@ static void prove_asleep(struct ring *ring, const struct loop *loop)
     ring->now.asleep_ns = MAX(ring->now.asleep_ns, last->time_ns - ring->passes_since_ns);
 }
 
+/* It slept until somebody woke it, at some time since then. */
+static bool slept_since(const struct loop *loop, int64_t time_ns)
+{
+    return loop_sleeps_without_limit(loop) || (loop && loop->sleep.known && loop->sleep.timeout_ns < 0 &&
+                                               loop->sleep.end_ns > time_ns && !loop->polling);
+}
+
 static void sampled(struct deaf_queues *queues, const struct occurrence *what)
 {
     const struct process *process = queues->env->process;
@@ -147,18 +157,19 @@ static void sampled(struct deaf_queues *queues, const struct occurrence *what)
     const bool starves = waits && is_off(process, queue, f->vblk_queue_sample.notifications_enabled) &&
                          !queue->broken && !what->device->drains->len &&
                          (queue->attached_loop || !queue->attach_known);
-    const bool deaf = starves && loop_sleeps_without_limit(loop);
+    const bool asleep = loop_sleeps_without_limit(loop);
+    const bool deaf = starves && (asleep || (nobody_pops && slept_since(loop, ring->sampled_ns)));
 
-    if (ring->deaf && (!deaf || !nobody_pops || ring->now.loop_id != loop->id ||
-                       loop->sleep.since_ns != ring->now.sleep_ns))
-        ended(queues, ring, ring->now.sample_ns);
+    if (ring->deaf && (!deaf || !nobody_pops || ring->now.loop_id != loop->id))
+        ended(queues, ring, ring->now.woke_ns ? ring->now.woke_ns : ring->now.sample_ns);
     if (deaf && !ring->deaf) {
         ring->deaf = true;
         queues->deaf++;
         ring->passes_since_ns = 0;
         ring->now = (struct interval){
-            .begin_ns = nobody_pops ? MAX(ring->sampled_ns, MAX(loop->sleep.since_ns, queue->attached_ns))
-                                    : what->event->time_ns,
+            .begin_ns = nobody_pops && asleep
+                            ? MAX(ring->sampled_ns, MAX(loop->sleep.since_ns, queue->attached_ns))
+                            : what->event->time_ns,
             .sleep_ns = loop->sleep.since_ns,
             .off_ns = queue->notifications == 0 ? queue->notifications_ns : 0,
             .off_reason = queue->notifications_reason,
@@ -166,6 +177,7 @@ static void sampled(struct deaf_queues *queues, const struct occurrence *what)
         };
     }
     if (deaf) {
+        ring->now.woke_ns = 0;
         ring->now.sample_ns = what->event->time_ns;
         ring->now.avail = (uint16_t)f->vblk_queue_sample.avail_index;
         ring->now.popped = (uint16_t)f->vblk_queue_sample.popped_index;
@@ -222,8 +234,12 @@ static void loop_woke(struct deaf_queues *queues, const struct occurrence *what)
     while (g_hash_table_iter_next(&iter, NULL, &value)) {
         struct ring *ring = value;
 
-        if (ring->deaf && ring->now.loop_id == what->loop->id)
+        if (!ring->deaf || ring->now.loop_id != what->loop->id)
+            continue;
+        if (what->event->id == EVENT_rt_loop_destroy)
             ended(queues, ring, what->event->time_ns);
+        else if (!ring->now.woke_ns)
+            ring->now.woke_ns = what->event->time_ns;
     }
 }
 
@@ -422,9 +438,9 @@ static void finish(void *state)
 
         if (ring->deaf)
             ended(queues, ring,
-                  loop_sleeps_without_limit(loop) && loop->sleep.since_ns == ring->now.sleep_ns
-                      ? process_end_ns(process)
-                      : ring->now.sample_ns);
+                  ring->now.woke_ns                 ? ring->now.woke_ns
+                  : loop_sleeps_without_limit(loop) ? process_end_ns(process)
+                                                    : ring->now.sample_ns);
         if (ring->count)
             judge_worst(queues, ring);
         else if (queue && ring->starving_ns)

@@ -84,6 +84,31 @@ static void test_found_though_it_woke_in_the_end(void **state)
     expect(f, "deaf-queue", "");
 }
 
+/* Another queue in the same loop goes on: the loop wakes and sleeps again, and nobody looks at this ring. */
+static void test_found_though_a_neighbour_wakes_the_loop(void **state)
+{
+    struct feed *f = begin();
+
+    feed(f, "2.0 " OFF "2.1 " SLEEP "2.4 " WAKE "2.4 " SLEEP "2.5 " WAITING "2.9 " WAKE "2.9 " SLEEP "3.5 " WAITING
+            "3.9 " WAKE "4.0 " SLEEP "4.4 " WAKE "4.5 " WAITING "4.6 " SLEEP "5.5 " WAITING);
+    feed_end(f, 9);
+    assert_int_equal(json_number_of(feed_finding(f, "deaf-queue"), "begin_ns"), 2500000000);
+    assert_int_equal(json_number_of(feed_finding(f, "deaf-queue"), "end_ns"), 9000000000);
+    assert_int_equal(json_number_of(feed_finding(f, "deaf-queue"), "count"), 1);
+    expect(f, "deaf-queue", "");
+}
+
+/* A handler holds the loop; the queue's turn comes when it ends. */
+static void test_silent_when_the_loop_is_held(void **state)
+{
+    struct feed *f = begin();
+
+    feed(f, "2.0 " ON "2.1 " SLEEP "2.49 " WAKE "2.49 " OFF "2.5 " WAITING "3.5 " WAITING "4.5 " WAITING
+            "4.7 12@1 rt_loop:wait_begin loop_id=3 timeout_ns=0\n4.7 " WAKE "4.8 " SLEEP "5.5 " IDLE);
+    feed_end(f, 9);
+    expect(f, "", "");
+}
+
 static void test_found_in_a_sleep_from_before_the_recording(void **state)
 {
     struct feed *f = begin();
@@ -221,6 +246,8 @@ int main(void)
         cmocka_unit_test(test_found),
         cmocka_unit_test(test_found_when_it_was_attached_anew_without),
         cmocka_unit_test(test_found_though_it_woke_in_the_end),
+        cmocka_unit_test(test_found_though_a_neighbour_wakes_the_loop),
+        cmocka_unit_test(test_silent_when_the_loop_is_held),
         cmocka_unit_test(test_found_in_a_sleep_from_before_the_recording),
         cmocka_unit_test(test_look_alikes_are_silent),
         cmocka_unit_test(test_broken_queue),
