@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "core/check.h"
+#include "model/request.h"
 
 static const enum event_id events[] = {
     EVENT_rt_loop_poll_begin,    EVENT_rt_loop_poll_end,      EVENT_rt_loop_wait_begin,
@@ -267,7 +268,7 @@ static void poll_ended(const struct false_progress *check, struct poller *poller
     poller->claimed_ns = event->time_ns;
 }
 
-/* Requests say in which loop they began; later ones are known by their thread. */
+/* Requests say in which loop they began; how they go on is known by its thread, or without context by where they began. */
 static void request_moved(struct false_progress *check, const struct occurrence *what)
 {
     GHashTableIter iter;
@@ -275,6 +276,10 @@ static void request_moved(struct false_progress *check, const struct occurrence 
 
     if (what->loop) {
         consumed(find_poller(check, what->loop->id));
+        return;
+    }
+    if (what->event->vtid == EVENT_UNKNOWN_ID && what->request && what->request->loop_id) {
+        consumed(find_poller(check, what->request->loop_id));
         return;
     }
     g_hash_table_iter_init(&iter, check->pollers);

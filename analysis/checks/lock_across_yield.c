@@ -248,7 +248,7 @@ static void judge(const struct across *across, const struct mutex *mutex)
     for (unsigned i = 0; i < MIN(mutex->seen_count, SEEN_KEPT); i++) {
         const struct yield *yield = &mutex->seen[i];
 
-        if (!loss_hides(env->process, yield->tid, EVENT_rt_lock_released, yield->since_ns, yield->yield_ns,
+        if (!loss_hides(env->process, process_vtid(env->process, yield->tid), EVENT_rt_lock_released, yield->since_ns, yield->yield_ns,
                         &loss)) {
             sure = sure ? sure : yield;
             continue;

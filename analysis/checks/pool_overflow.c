@@ -6,6 +6,7 @@
  */
 #include <inttypes.h>
 
+#include "checks/stretch.h"
 #include "core/check.h"
 
 static const enum event_id events[] = { EVENT_rt_pool_local_sample, EVENT_rt_pool_overflow,
@@ -94,7 +95,8 @@ static void close_window(struct overflow *overflow)
     const uint64_t dropped = MAX(window->dropped, window->overflows * each);
 
     /* Made anew: as many again as were freed, by and large; a trickle of misses is no sign of that. */
-    if (batches < seconds || !window->misses || window->misses * 2 < dropped) {
+    if (batches < seconds || !window->misses || window->misses * 2 < dropped ||
+        !window_is_short(window->begin_ns, window->end_ns)) {
         tell_stretch(overflow);
         overflow->stretch_seconds = 0;
         return;

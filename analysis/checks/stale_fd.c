@@ -271,8 +271,7 @@ static bool removal_may_be_lost(const struct process *process, const struct hand
     const struct loop *loop = process_loop(process, handler->loop_id);
     const int64_t from_ns = MIN(handler->seen_ns, handler->stale.since_ns);
 
-    return loss_hides(process, loop && loop->thread_id ? loop->thread_id : EVENT_UNKNOWN_ID,
-                      EVENT_rt_loop_fd_detach, from_ns, deadline_ns, loss_out) ||
+    return loss_hides(process, loop_vtid(loop), EVENT_rt_loop_fd_detach, from_ns, deadline_ns, loss_out) ||
            loss_hides(process, handler->stale.vtid, EVENT_rt_loop_fd_detach, from_ns, deadline_ns, loss_out);
 }
 

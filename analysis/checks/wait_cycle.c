@@ -74,7 +74,7 @@ static const char *context_text(const struct process *process, const struct node
 /* A thread that has emitted anything since is not blocked. */
 static bool is_blocked(const struct process *process, const struct lock_wait *wait)
 {
-    const struct thread *thread = process_find_thread(process, wait->tid);
+    const struct thread *thread = process_find_thread(process, process_vtid(process, wait->tid));
 
     return !thread || thread->last_ns <= wait->since_ns;
 }
@@ -136,8 +136,8 @@ static bool search_drains(struct search *search, const struct node *node, unsign
         for (unsigned i = 0; i < device->drains->len; i++) {
             const struct drain *open = &g_array_index(device->drains, struct drain, i);
 
-            if (open->vtid != EVENT_UNKNOWN_ID && open->vtid == node->tid &&
-                follow(search, &drain, depth, open->begin_ns, EVENT_vblk_dataplane_drain_begin, node->tid,
+            if (open->vtid != EVENT_UNKNOWN_ID && open->vtid == process_vtid(process, node->tid) &&
+                follow(search, &drain, depth, open->begin_ns, EVENT_vblk_dataplane_drain_begin, open->vtid,
                        g_strdup_printf("%s drains %s and waits for its requests",
                                        thread_text(process, node->tid), device_text(process, device->id))))
                 return true;
@@ -157,7 +157,7 @@ static bool search_context(struct search *search, const struct node *node, unsig
     if (wait && still_waits(process, wait)) {
         const struct node lock = { .kind = LOCK, .id = wait->lock_id };
 
-        if (follow(search, &lock, depth, wait->since_ns, EVENT_rt_lock_wait, wait->tid,
+        if (follow(search, &lock, depth, wait->since_ns, EVENT_rt_lock_wait, process_vtid(process, wait->tid),
                    g_strdup_printf("%s waits for %s", who, lock_text(process, wait->lock_id))))
             return true;
     }
@@ -180,7 +180,7 @@ static bool search_thread(struct search *search, const struct node *node, unsign
         const struct node lock = { .kind = LOCK, .id = wait->lock_id };
 
         if (wait->tid == node->tid && model && model->kind == THREAD_MUTEX && is_blocked(process, wait) &&
-            follow(search, &lock, depth, wait->since_ns, EVENT_rt_lock_wait, wait->tid,
+            follow(search, &lock, depth, wait->since_ns, EVENT_rt_lock_wait, process_vtid(process, wait->tid),
                    g_strdup_printf("%s is blocked in %s and runs nothing else",
                                    thread_text(process, node->tid), lock_text(process, wait->lock_id))))
             return true;

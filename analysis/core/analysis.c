@@ -409,6 +409,7 @@ void analysis_event(struct analysis *analysis, const struct event *event)
         switch_origin(analysis, stream, event);
     stream->channel->seen[event->id] = true;
     stream->channel->seen_set[event_classes[event->id].set] = true;
+    stream->channel->last_ns = event->time_ns;
     process = stream->process;
     if (!process->event_count)
         process->first_ns = event->time_ns;
@@ -428,7 +429,10 @@ void analysis_event(struct analysis *analysis, const struct event *event)
 
 void analysis_unknown_event(struct analysis *analysis, unsigned stream_index, int64_t time_ns)
 {
+    struct stream *stream = g_ptr_array_index(analysis->streams, stream_index);
+
     note_time(analysis, time_ns);
+    stream->channel->last_ns = time_ns;
     analysis->event_count++;
 }
 

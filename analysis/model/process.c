@@ -70,6 +70,7 @@ struct process *process_create(struct analysis *analysis, struct trace *trace, i
     process->threads = g_hash_table_new_full(NULL, NULL, NULL, thread_free);
     process->requests = g_hash_table_new_full(NULL, NULL, NULL, g_free);
     process->waits = g_hash_table_new_full(NULL, NULL, NULL, g_free);
+    process->vtids = g_hash_table_new(NULL, NULL);
     process->holds = g_array_new(FALSE, TRUE, sizeof(struct hold));
     return process;
 }
@@ -85,6 +86,7 @@ void process_destroy(struct process *process)
     g_hash_table_destroy(process->threads);
     g_hash_table_destroy(process->requests);
     g_hash_table_destroy(process->waits);
+    g_hash_table_destroy(process->vtids);
     g_array_free(process->holds, TRUE);
     g_array_free(process->whole_baselines, TRUE);
     for (unsigned i = 0; i < G_N_ELEMENTS(process->info_text); i++)
@@ -139,6 +141,16 @@ struct thread *process_thread(struct process *process, int64_t tid)
         g_hash_table_insert(process->threads, (void *)(uintptr_t)tid, thread);
     }
     return thread;
+}
+
+int64_t process_vtid(const struct process *process, int64_t thread_id)
+{
+    void *vtid;
+
+    return g_hash_table_size(process->vtids) &&
+                   g_hash_table_lookup_extended(process->vtids, (void *)(uintptr_t)thread_id, NULL, &vtid)
+               ? (int64_t)(uintptr_t)vtid
+               : thread_id;
 }
 
 int64_t loop_vtid(const struct loop *loop)

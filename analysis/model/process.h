@@ -221,6 +221,8 @@ struct process {
     uint64_t event_count;
     int64_t latest_loss_end_ns; /**< of losses told so far in its traces; INT64_MIN: none */
     bool ended;                 /**< all its loops were destroyed */
+    int64_t sampled_since_ns;   /**< first of the samples of every second (vma_sample) */
+    unsigned samples;           /**< how many there were */
 
     bool in_baseline;         /**< between begin and end */
     struct baseline baseline; /**< the current or last one */
@@ -230,6 +232,7 @@ struct process {
     char *info_text[8]; /**< strings of info in its field order, version first, faults last; NULL: unknown */
 
     GHashTable *loops, *handlers, *devices, *locks, *threads, *requests; /**< by id */
+    GHashTable *vtids; /**< thread_id -> vtid, where they differ; see process_vtid() */
     GArray *holds;          /**< struct hold, kept by model/holding.c */
     GHashTable *waits;      /**< acquirer -> struct lock_wait, the same */
     bool headless_requests; /**< some in flight are known without their head */
@@ -287,6 +290,12 @@ struct device *process_device(const struct process *process, uint32_t device_id)
 struct lock *process_lock(const struct process *process, uint64_t lock_id);
 struct queue *device_queue(const struct device *device, uint16_t queue_index);
 struct thread *process_find_thread(const struct process *process, int64_t tid);
+
+/**
+ * The thread as contexts name it (vtid), from how events' own fields do (thread_id): the same but in a pid namespace, where
+ * a recording may give the fields the kernel's ids.
+ */
+int64_t process_vtid(const struct process *process, int64_t thread_id);
 
 /** The thread that runs the loop, for loss_hides(); EVENT_UNKNOWN_ID: not known. */
 int64_t loop_vtid(const struct loop *loop);

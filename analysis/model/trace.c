@@ -1,6 +1,11 @@
 #include "model/trace.h"
 
 #include "core/check.h"
+#include "model/successor.h"
+
+/* A sampler that is so late is gone with its process; and from so many samples on it is known that there is one. */
+#define SILENCE_NS INT64_C(5000000000)
+#define SAMPLES_MIN 3
 
 static bool overlaps(const struct loss *loss, int64_t begin_ns, int64_t end_ns)
 {
@@ -66,7 +71,46 @@ bool loss_hides(const struct process *process, int64_t vtid, enum event_id id, i
     return found != NULL;
 }
 
+static int64_t trace_end_ns(const struct process *process)
+{
+    const struct analysis *analysis = process->analysis;
+    int64_t end_ns = process->last_ns;
+
+    for (unsigned i = 0; i < analysis_stream_count(analysis); i++) {
+        const struct channel *channel = analysis_stream_at(analysis, i)->channel;
+
+        if (channel->group == process->trace->group)
+            end_ns = MAX(end_ns, channel->last_ns);
+    }
+    return end_ns;
+}
+
+/* Killed, most likely: nothing more came of it, not even the samples of every second. */
+static bool fell_silent(const struct process *process, int64_t end_ns)
+{
+    const int64_t sampled_for_ns = process->vma.time_ns - process->sampled_since_ns;
+
+    return process->samples >= SAMPLES_MIN && end_ns - process->last_ns > SILENCE_NS &&
+           sampled_for_ns / (process->samples - 1) < SILENCE_NS / 2 &&
+           !loss_hides(process, EVENT_UNKNOWN_ID, EVENT_rt_process_vma_sample, process->last_ns, end_ns, NULL);
+}
+
+static bool was_succeeded(const struct process *process)
+{
+    struct device *successor;
+    GHashTableIter iter;
+    void *value;
+
+    g_hash_table_iter_init(&iter, process->devices);
+    while (g_hash_table_iter_next(&iter, NULL, &value))
+        if (device_successor(process, value, &successor))
+            return true;
+    return false;
+}
+
 int64_t process_end_ns(const struct process *process)
 {
-    return process->ended ? process->last_ns : analysis_end_ns(process->analysis);
+    const int64_t end_ns = trace_end_ns(process);
+
+    return process->ended || fell_silent(process, end_ns) || was_succeeded(process) ? process->last_ns : end_ns;
 }

@@ -24,6 +24,7 @@ struct channel {
     uint64_t class_id;
     bool seen[EVENT_COUNT];
     bool seen_set[SET_COUNT];
+    int64_t last_ns; /**< last event of it */
 };
 
 struct loss {
@@ -55,7 +56,12 @@ struct stream {
 bool loss_hides(const struct process *process, int64_t vtid, enum event_id id, int64_t begin_ns,
                 int64_t end_ns, struct loss *loss_out);
 
-/** When the process ends: its last event if it said that it ended, else the end of everything. */
+/**
+ * When the process ends: with its last event, if something says that it ended (its loops were destroyed; a later process took
+ * over one of its devices; its sampler, which writes every second whatever else hangs, fell silent for good, and no
+ * events were lost there); else with the end of its trace. Other traces go on by clocks of their own.
+ * Exact only after the last event.
+ */
 int64_t process_end_ns(const struct process *process);
 
 #endif

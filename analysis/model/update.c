@@ -214,6 +214,15 @@ static void keep_info(struct process *process, const struct event *event)
 
 /* --- loops and handlers -------------------------------------------------------------------------------- */
 
+/* These events are emitted by the thread that they name. */
+static void learn_vtid(struct process *process, const struct event *event, int64_t thread_id)
+{
+    if (event->vtid == EVENT_UNKNOWN_ID || thread_id == event->vtid || !thread_id)
+        return;
+    if (g_hash_table_size(process->vtids) < GONE_KEPT_MAX)
+        g_hash_table_insert(process->vtids, key_of((uint64_t)thread_id), key_of((uint64_t)event->vtid));
+}
+
 static void loop_destroy(struct process *process, struct occurrence *what)
 {
     GHashTableIter iter;
@@ -520,6 +529,9 @@ static void lock_event(struct process *process, struct occurrence *what)
     } else if (event->id == EVENT_rt_lock_held_at_yield && lock->kind < 0) {
         lock->kind = 0; /* the event is about thread mutexes only */
     }
+    if (event->id == EVENT_rt_lock_wait || event->id == EVENT_rt_lock_acquired ||
+        event->id == EVENT_rt_lock_released || event->id == EVENT_rt_lock_held_at_yield)
+        learn_vtid(process, event, event->fields.slots[1].i); /* thread_id comes second in these four */
     holding_update(process, what);
 }
 
@@ -614,6 +626,8 @@ void model_update(struct process *process, struct thread *thread, const struct e
         keep_info(process, event);
         break;
     case EVENT_rt_process_vma_sample:
+        if (!process->samples++)
+            process->sampled_since_ns = event->time_ns;
         keep_sample(NULL, &process->vma, event);
         break;
     case EVENT_rt_pool_local_sample:
@@ -667,6 +681,7 @@ void model_update(struct process *process, struct thread *thread, const struct e
     case EVENT_rt_loop_publish:
     case EVENT_rt_loop_notify:
         what->loop = need_loop(process, (uint32_t)f->slots[0].u);
+        learn_vtid(process, event, f->slots[1].i); /* thread_id comes second in both */
         break;
     case EVENT_rt_loop_notify_me:
     case EVENT_rt_loop_notify_accept:

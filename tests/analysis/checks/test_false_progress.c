@@ -195,6 +195,24 @@ static void test_without_recorded_requests(void **state)
     expect(f, "", "");
 }
 
+/* Without thread context requests still say in which loop they began: another loop's are no sign of life of this one. */
+static void test_requests_of_another_loop_without_context(void **state)
+{
+    struct feed *f = begin(FEED_ALL_SETS);
+
+    for (int i = 0; i < 1100; i++) {
+        feed_format(f, "%.4f -@1 rt_loop:poll_begin loop_id=3 poll_max_ns=32000 timeout_ns=-1", 2 + i * 0.001);
+        feed_format(f, "%.4f -@1 rt_loop:poll_end loop_id=3 progress=1 handler_id=7", 2.0002 + i * 0.001);
+        feed_format(f, "%.4f -@1 vblk_request:begin request_id=%d device_id=6 head=%d loop_id=4", 2.0003 + i * 0.001,
+                    i + 1, i % 8);
+        feed_format(f, "%.4f -@1 vblk_request:complete request_id=%d", 2.0004 + i * 0.001, i + 1);
+        feed_format(f, "%.4f -@1 vblk_request:end request_id=%d", 2.0004 + i * 0.001, i + 1);
+        feed_format(f, "%.4f -@1 vblk_queue:interrupt device_id=6", 2.0004 + i * 0.001);
+    }
+    feed_end(f, 9);
+    expect(f, "false-progress", "");
+}
+
 static void test_skipped_without_its_set(void **state)
 {
     struct feed *f = feed_create(FEED_CORE_ONLY);
@@ -239,6 +257,7 @@ int main(void)
         cmocka_unit_test(test_silent_when_timers_expire),
         cmocka_unit_test(test_spinning_descriptors_are_other_findings),
         cmocka_unit_test(test_without_recorded_requests),
+        cmocka_unit_test(test_requests_of_another_loop_without_context),
         cmocka_unit_test(test_skipped_without_its_set),
         cmocka_unit_test(test_losses),
     };

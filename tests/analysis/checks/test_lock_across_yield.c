@@ -209,6 +209,25 @@ static void test_no_deadlock(void **state)
            "lock-across-yield/", "near-miss");
 }
 
+/* In a pid namespace: fields name the kernel's threads 912 and 913, contexts the namespace's 12 and 13. */
+static void test_thread_ids_of_a_namespace(void **state)
+{
+    const char *hung = "2 12@1 rt_lock:acquired lock_id=4 thread_id=912 coroutine_id=71\n"
+                       "3 12@1 rt_lock:held_at_yield lock_id=4 thread_id=912 coroutine_id=71\n"
+                       "4 12@1 rt_lock:wait lock_id=4 thread_id=912 coroutine_id=72 owner_thread_id=912 "
+                       "owner_coroutine_id=71\n";
+    struct feed *f;
+
+    expect(run(FEED_ALL_SETS, hung), "lock-across-yield/", "deadlock");
+    f = run(FEED_ALL_SETS, hung);
+    feed(f, "5 12@1 rt_loop:work_run loop_id=3 count=1\n"); /* it goes on */
+    expect(f, "lock-across-yield/", "near-miss");
+    f = run(FEED_ALL_SETS, "2 12@1 rt_lock:acquired lock_id=4 thread_id=912 coroutine_id=71\n"
+                           "3 12@1 rt_coroutine:yield coroutine_id=71 thread_id=912\n");
+    feed_loss(f, 2, 2.5, 2.6); /* where it never was */
+    expect(f, "lock-across-yield/", "near-miss");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -219,6 +238,7 @@ int main(void)
         cmocka_unit_test(test_a_lost_release),
         cmocka_unit_test(test_deadlocks),
         cmocka_unit_test(test_no_deadlock),
+        cmocka_unit_test(test_thread_ids_of_a_namespace),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

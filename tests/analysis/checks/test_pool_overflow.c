@@ -156,12 +156,26 @@ static void test_a_lost_sample_does_not_matter(void **state)
     feed_destroy(f);
 }
 
+/* What came between two samples that are far apart may have come at once. */
+static void test_silent_when_samples_are_too_far_apart(void **state)
+{
+    struct feed *f = begin();
+
+    sample(f, 2, 1000, 50);
+    sample(f, 9, 3000, 66);
+    sample(f, 10, 3000, 66);
+    feed_end(f, 20);
+    assert_string_equal(feed_findings(f), "");
+    feed_destroy(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sustained),
         cmocka_unit_test(test_sustained_one_by_one),
         cmocka_unit_test(test_silent_on_four_seconds),
+        cmocka_unit_test(test_silent_when_samples_are_too_far_apart),
         cmocka_unit_test(test_silent_when_interrupted),
         cmocka_unit_test(test_silent_when_nothing_is_made_anew),
         cmocka_unit_test(test_silent_on_misses_alone),

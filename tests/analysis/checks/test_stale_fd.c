@@ -330,6 +330,26 @@ static void test_silent_when_the_recording_ends_in_the_hand_over(void **state)
     expect(f, "", "");
 }
 
+/* Killed between detach and removal; the next process takes the device over. */
+static void test_silent_when_its_process_was_killed(void **state)
+{
+    struct feed *f = begin(FEED_ALL_SETS);
+
+    feed(f, "2.0 11@0 vblk_dataplane:notifier_detach device_id=5 queue_index=0 fd=30 loop_id=3\n"
+            "2.5 2:31@0 vblk_dataplane:device_create device_id=5 name=disk queue_count=2\n"
+            "2.6 2:31@0 vhost_user:connect device_id=5 fd=9\n");
+    feed_end(f, 4);
+    expect(f, "", "");
+
+    /* it has another device: nothing says that the first process ended */
+    f = begin(FEED_ALL_SETS);
+    feed(f, "2.0 11@0 vblk_dataplane:notifier_detach device_id=5 queue_index=0 fd=30 loop_id=3\n"
+            "2.5 2:31@0 vblk_dataplane:device_create device_id=5 name=disk2 queue_count=2\n"
+            "2.6 2:31@0 vhost_user:connect device_id=5 fd=9\n");
+    feed_end(f, 4);
+    expect(f, "stale-fd", "");
+}
+
 static void test_silent_when_attach_precedes_change_of_loop(void **state)
 {
     struct feed *f = begin(FEED_CORE_ONLY);
@@ -583,6 +603,7 @@ int main(void)
         cmocka_unit_test(test_silent_on_short_overlap),
         cmocka_unit_test(test_silent_when_its_thread_had_no_processor),
         cmocka_unit_test(test_silent_when_the_recording_ends_in_the_hand_over),
+        cmocka_unit_test(test_silent_when_its_process_was_killed),
         cmocka_unit_test(test_silent_when_attach_precedes_change_of_loop),
         cmocka_unit_test(test_silent_on_shared_eventfd),
         cmocka_unit_test(test_silent_on_reused_descriptor_number),

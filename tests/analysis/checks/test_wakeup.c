@@ -391,6 +391,35 @@ static void test_unknown_before_the_recording(void **state)
     expect(f, "", "lost-wakeup");
 }
 
+/* What a killed process was about to do proves nothing, however long others are traced. */
+static void test_silent_when_its_process_was_killed(void **state)
+{
+    struct feed *f = begin();
+
+    feed(f, "2 19@3 rt_process:vma_sample live_count=1\n2.5 " SLEEP "3 19@3 rt_process:vma_sample live_count=1\n"
+            "4 19@3 rt_process:vma_sample live_count=1\n4.5 " PUBLISH "30 2:31@0 rt_loop:create loop_id=3\n");
+    feed_end(f, 60);
+    expect(f, "", "");
+
+    /* it lived */
+    f = begin();
+    feed(f, "2 19@3 rt_process:vma_sample live_count=1\n2.5 " SLEEP "3 19@3 rt_process:vma_sample live_count=1\n"
+            "4 19@3 rt_process:vma_sample live_count=1\n4.5 " PUBLISH
+            "30 2:31@0 rt_loop:create loop_id=3\n58 19@3 rt_process:vma_sample live_count=1\n");
+    feed_end(f, 60);
+    expect_cause(f, "lost-wakeup", "no-notify", 1);
+    expect(f, "lost-wakeup", "");
+
+    /* its samples may be lost, and with them its end */
+    f = begin();
+    feed(f, "2 19@3 rt_process:vma_sample live_count=1\n2.5 " SLEEP "3 19@3 rt_process:vma_sample live_count=1\n"
+            "4 19@3 rt_process:vma_sample live_count=1\n4.5 " PUBLISH "30 2:31@0 rt_loop:create loop_id=3\n");
+    feed_cut(f, 3, 4.6);
+    feed_end(f, 60);
+    expect_cause(f, "lost-wakeup", "no-notify", 1);
+    expect(f, "events-lost lost-wakeup", "");
+}
+
 /* --- late ------------------------------------------------------------------------------------------------------ */
 
 static void test_late_by_timer(void **state)
@@ -535,6 +564,7 @@ int main(void)
         cmocka_unit_test(test_notify_may_be_lost),
         cmocka_unit_test(test_a_later_pass_beats_the_gap),
         cmocka_unit_test(test_unknown_before_the_recording),
+        cmocka_unit_test(test_silent_when_its_process_was_killed),
         cmocka_unit_test(test_late_by_timer),
         cmocka_unit_test(test_late_by_another_descriptor),
         cmocka_unit_test(test_late_without_notify),

@@ -148,6 +148,23 @@ static void test_many_losses_stay_bounded_and_covered(void **state)
         assert_true(hides(f, 10, EVENT_vhost_user_message, i * 100 + 1, i * 100 + 2));
 }
 
+/* Another host's clock has nothing to do with it. */
+static void test_a_process_ends_with_its_own_trace(void **state)
+{
+    struct fixture *f = *state;
+    struct analysis_trace trace = { .path = "other", .hostname = "h2", .vpid = EVENT_UNKNOWN_ID };
+    const struct analysis_stream stream = { .stream_class_id = 0 };
+    unsigned far;
+
+    memset(trace.declared, 1, sizeof(trace.declared));
+    far = analysis_add_stream(f->analysis, analysis_add_trace(f->analysis, &trace), &stream);
+    analysis_unknown_event(f->analysis, f->loop[1], 500);
+    f->time_ns = 1000000;
+    see(f, far, 10, EVENT_vhost_user_message);
+    assert_int_equal(process_end_ns(analysis_process(f->analysis, 0)), 500);
+    assert_int_equal(process_end_ns(analysis_process(f->analysis, 1)), 1000001);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -159,6 +176,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_unknown_threads_could_be_anywhere, create, destroy),
         cmocka_unit_test_setup_teardown(test_cut_streams_lose_all_that_follows, create, destroy),
         cmocka_unit_test_setup_teardown(test_thread_seen_later_counts, create, destroy),
+        cmocka_unit_test_setup_teardown(test_a_process_ends_with_its_own_trace, create, destroy),
         cmocka_unit_test_setup_teardown(test_many_losses_stay_bounded_and_covered, create, destroy),
     };
 
