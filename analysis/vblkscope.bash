@@ -29,6 +29,9 @@ _vblkscope()
     if ((COMP_CWORD == 1)); then
         words="$(vblkscope --help 2>/dev/null | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p') --help --version"
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+    elif [[ ${COMP_WORDS[COMP_CWORD-1]} == = && ${COMP_WORDS[COMP_CWORD-2]} =~ ^--(suppress|output)$ ]]; then
+        mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        compopt -o filenames 2>/dev/null
     elif [[ $current == -* ]]; then
         words=$(vblkscope "$command" --help 2>/dev/null | grep -o -- '--[a-z][a-z-]*=\?')
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")

@@ -12,6 +12,7 @@
 #include "input/run.h"
 #include "report/output.h"
 #include "report/printable.h"
+#include "suppress/suppress.h"
 
 #define STATUS_FAILED 1
 #define STATUS_USAGE 2
@@ -24,6 +25,8 @@ struct analyze {
     char *format_name, *output, *checks, *fail_on_name;
     char **paths;
     char **check_list;
+    char **suppress_files;
+    struct suppressions *known; /* NULL: none were given */
     int stall_seconds;
     enum report_format format;
     enum report_severity fail_on;
@@ -63,9 +66,22 @@ static char *check_names(struct analyze *analyze)
     return NULL;
 }
 
+static char *read_suppressions(struct analyze *analyze)
+{
+    char *why = NULL;
+
+    if (analyze->suppress_files)
+        analyze->known = suppressions_create();
+    for (char **file = analyze->suppress_files; file && *file && !why; file++)
+        why = suppressions_read(analyze->known, *file);
+    return why;
+}
+
 /* NULL, or what is wrong with the options. */
 static char *check_options(struct analyze *analyze)
 {
+    char *why;
+
     if (!analyze->paths)
         return g_strdup("no trace given (give the folder of a recording)");
     if (analyze->format_name && !report_format_by_name(analyze->format_name, &analyze->format))
@@ -76,7 +92,8 @@ static char *check_options(struct analyze *analyze)
                                analyze->fail_on_name);
     if (analyze->stall_seconds < 1)
         return g_strdup("--stall-timeout: at least 1 second");
-    return analyze->checks ? check_names(analyze) : NULL;
+    why = analyze->checks ? check_names(analyze) : NULL;
+    return why ? why : read_suppressions(analyze);
 }
 
 static char *parse(struct analyze *analyze, int *argc, char ***argv)
@@ -90,6 +107,8 @@ static char *parse(struct analyze *analyze, int *argc, char ***argv)
           "ID,..." },
         { "fail-on", 0, 0, G_OPTION_ARG_STRING, &analyze->fail_on_name,
           "Exit with 1 for findings of at least info, warning or error (default: warning)", "SEVERITY" },
+        { "suppress", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &analyze->suppress_files,
+          "Do not count the known findings that FILE lists; may be given again", "FILE" },
         { "stall-timeout", 0, 0, G_OPTION_ARG_INT, &analyze->stall_seconds,
           "Give an input up that gets no further for so long (default: " TEXT(STALL_SECONDS_DEFAULT) ")",
           "SECONDS" },
@@ -170,6 +189,8 @@ static int write_report(const struct analyze *analyze, const char *json, int sta
     char *why;
 
     g_assert(report); /* our own output */
+    if (analyze->known)
+        suppressions_apply(analyze->known, report, g_get_real_time());
     status = report_exit_status(report, status, analyze->fail_on);
     why = report_write(report, analyze->format, analyze->output);
     if (why) {
@@ -239,5 +260,7 @@ int vblkscope_analyze_main(int argc, char **argv)
     g_free(analyze.fail_on_name);
     g_strfreev(analyze.paths);
     g_strfreev(analyze.check_list);
+    g_strfreev(analyze.suppress_files);
+    suppressions_destroy(analyze.known);
     return status;
 }

@@ -135,6 +135,7 @@ static void write_verdict(struct writer *writer, const json_t *report)
     size_t errors = count_severity(findings, "error"), warnings = count_severity(findings, "warning");
     size_t unsure = json_array_size(json_object_get(report, "inconclusive"));
     size_t damaged = json_array_size(json_object_get(json_object_get(report, "trace"), "cut_streams"));
+    size_t known = json_array_size(json_object_get(report, "suppressed"));
     char *error_text = plural(errors, "error"), *warning_text = plural(warnings, "warning");
     char *unsure_text = plural(unsure, "check");
     bool interrupted = json_is_true(json_object_get(json_object_get(report, "trace"), "interrupted"));
@@ -176,6 +177,8 @@ static void write_verdict(struct writer *writer, const json_t *report)
                                "%sVERDICT: nothing found in what could be read%s; %zu %s damaged (see \"Not seen\"), and "
                                "what was in the rest\nis unknown.\n",
                                style->warning, style->reset, damaged, damaged == 1 ? "stream is" : "streams are");
+    else if (known > 0)
+        g_string_append_printf(writer->text, "%sVERDICT: nothing new found.%s\n", style->good, style->reset);
     else if (nothing_asked(report))
         g_string_append_printf(writer->text,
                                "%sVERDICT: nothing found, and no request was recorded.%s Record while a guest or vblk-load "
@@ -187,6 +190,9 @@ static void write_verdict(struct writer *writer, const json_t *report)
             "%sVERDICT: nothing found.%s The device followed its rules as far as was recorded; "
             "look next at the disk\nbehind it and at the guest.\n",
             style->good, style->reset);
+    if (known > 0)
+        g_string_append_printf(writer->text, "%zu known finding%s not counted (see \"Known\").\n", known,
+                               known == 1 ? " is" : "s are");
     g_free(error_text);
     g_free(warning_text);
     g_free(unsure_text);
@@ -299,6 +305,43 @@ static void write_inconclusive(struct writer *writer, const json_t *entries)
         g_free(end);
         g_free(line);
     }
+}
+
+static void write_rule(struct writer *writer, const json_t *rule, const char *what)
+{
+    const char *reason = text_of(rule, "reason");
+    char *line = g_strdup_printf("%s:%" PRId64 ": %s: %s%s%s", text_of(rule, "file"), number_of(rule, "line"),
+                                 text_of(rule, "rule"), what, *reason ? " # " : "", reason);
+
+    g_string_append(writer->text, "  ");
+    write_wrapped(writer, line, 4, 2);
+    g_free(line);
+}
+
+/* What a file of known findings took out of the verdict, and its rules that are to be tidied up. */
+static void write_known(struct writer *writer, const json_t *report)
+{
+    const json_t *suppressed = json_object_get(report, "suppressed"), *rules = json_object_get(report, "suppression_rules");
+    const json_t *unused = json_object_get(rules, "unused"), *expired = json_object_get(rules, "expired");
+    size_t index;
+    json_t *entry;
+
+    if (json_array_size(suppressed) + json_array_size(unused) + json_array_size(expired) == 0)
+        return;
+    write_heading(writer, "Known");
+    json_array_foreach (suppressed, index, entry) {
+        char *line = g_strdup_printf("%s %s: %s", text_of(entry, "severity"), text_of(entry, "id"), text_of(entry, "summary"));
+
+        g_string_append(writer->text, "  ");
+        write_wrapped(writer, line, 4, 2);
+        g_string_append(writer->text, "  ");
+        write_rule(writer, json_object_get(entry, "suppressed_by"), "matches");
+        g_free(line);
+    }
+    json_array_foreach (unused, index, entry)
+        write_rule(writer, entry, "matched nothing");
+    json_array_foreach (expired, index, entry)
+        write_rule(writer, entry, "has expired");
 }
 
 /* Checks that lack the same thing share a line. */
@@ -439,6 +482,7 @@ char *report_text(const json_t *source, bool colours)
     write_verdict(&writer, report);
     json_array_foreach (json_object_get(report, "findings"), index, finding)
         write_finding(&writer, finding);
+    write_known(&writer, report);
     write_inconclusive(&writer, json_object_get(report, "inconclusive"));
     write_skipped(&writer, json_object_get(report, "skipped"));
     write_losses(&writer, trace);

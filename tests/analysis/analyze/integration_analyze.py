@@ -99,6 +99,27 @@ def test_fail_on(folder):
         expect(analyze(f"--fail-on={severity}", folder / "lossy").status == lossy, severity)
 
 
+def test_suppress(folder):
+    """Status, JSON and text follow from what is left; a report of which nothing is left sends nobody to the disk."""
+    build(folder / "t", BROKEN_QUEUE)
+    known, other = folder / "known", folder / "other"
+    known.write_text("queue-broken device=di?k queue_index=1 # the guest's driver is being fixed\nloop-hog loop=main\n")
+    other.write_text("queue-broken queue_index=0\n")
+    result = analyze(f"--suppress={known}", folder / "t")
+    expect(result.status == 0 and result.ids() == [] and result.report["suppressed"][0]["id"] == "queue-broken", result.out)
+    expect([rule["line"] for rule in result.report["suppression_rules"]["unused"]] == [2], result.out)
+    expect(analyze(f"--suppress={other}", folder / "t").status == 1, "another queue")
+    expect(analyze(f"--suppress={other}", f"--suppress={known}", folder / "t").status == 0, "both files")
+    expect("suppressed" not in analyze(folder / "t").report, "no rules were given")
+    text = " ".join(run("analyze", f"--suppress={known}", folder / "t").out.split())
+    expect(text.startswith("VERDICT: nothing new found. 1 known finding is not counted"), text)
+    expect("matches # the guest's driver is being fixed" in text and f"{known}:2: loop-hog loop=main: matched nothing" in text,
+           text)
+    known.write_text("queue-broken until=2020-01-01\n")
+    result = run("analyze", f"--suppress={known}", folder / "t")
+    expect(result.status == 1 and "queue-broken until=2020-01-01: has expired" in result.out, result.out)
+
+
 def test_checks(folder):
     build(folder / "t", BROKEN_QUEUE)
     expect(analyze("--checks=queue-broken,events-lost", folder / "t").ids() == ["queue-broken"], "chosen")
@@ -116,6 +137,9 @@ def test_usage(folder):
     usage(folder / "t", "--stuck-request=10", reason="--stuck-request: '10' is not a duration")
     usage(folder / "t", "--thrash=0.05", reason="is not a share")
     usage(folder / "t", "--sustained=-1", reason="is not a count")
+    (folder / "known").write_text("stale-fd\nstale-fd lop=main\n")
+    usage(folder / "t", f"--suppress={folder}/known", reason=f"{folder}/known:2: there is no key 'lop'")
+    usage(folder / "t", f"--suppress={folder}/none", reason="No such file")
     usage(folder / "t", "--stall-timeout=0", reason="at least 1 second")
     usage(folder / "t", "--colour", reason="--colour")
 

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from analyze_tool import VBLKSCOPE, expect, main, run  # noqa: E402
+from analyze_tool import DEADLINE_S, VBLKSCOPE, expect, main, run  # noqa: E402
 
 COMPLETION = sys.argv[1]
 COMPLETE = r"""
@@ -51,7 +51,7 @@ def test_mistakes(_):
 def test_completion(_):
     environment = {**os.environ, "PATH": f"{os.path.dirname(VBLKSCOPE)}:{os.environ['PATH']}"}
     result = subprocess.run(["bash", "-c", COMPLETE, "bash", COMPLETION, "explain", "lo"], capture_output=True, text=True,
-                            env=environment, timeout=60)
+                            env=environment, timeout=DEADLINE_S)
     wanted = [id for id in listed() if id.startswith("lo")]
     expect(result.stdout.split() == wanted, f"{result.stdout} {result.stderr}")
 
