@@ -26,6 +26,7 @@ FILES = [
     "libexec/vblkscope/demo.sh",
     "libexec/vblkscope/guest/guest_load.py",
     "share/qemu/vhost-user/*.json",
+    "share/vblkscope/report.schema.json",
 ]
 # Where babeltrace2 looks, which need not be below the prefix.
 PLUGIN = "**/babeltrace2/plugins/babeltrace-plugin-vblk.so"

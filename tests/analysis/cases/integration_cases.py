@@ -11,6 +11,8 @@ Method: small synthetic traces (cases.tar.xz), one story each; expected.json say
     inconclusive    ids that must be listed as such; either: found or inconclusive, but not silent
     skipped         ids that must be listed as not checked (as far as such a check exists)
 
+Every report also has to be right by the published schema.
+
 A name says what it is: s a scenario, twin its healthy look-alike, s06 damaged recordings, h healthy, x one finding, e not
 our traces. If it fails: the verdict is wrong, which costs the user weeks or trust.
 
@@ -28,6 +30,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 from analyze_tool import analyze, run  # noqa: E402
+from report.schema import breaches  # noqa: E402
 
 
 def existing_checks():
@@ -51,6 +54,7 @@ def judge(expected, result, checks):
     if result.status == 2:
         return
     report = result.report
+    yield from breaches(report)
     findings = report["findings"]
     unsure = {entry["id"] for entry in report["inconclusive"]}
     found = {finding["id"] for finding in findings}
