@@ -4,16 +4,11 @@
  * Method: the channel on a socket pair, then a session with a stub device whose front end misbehaves in each way.
  * Broken: a guest does not see that its disk has grown, or a front end stops the process that serves it and others.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -21,14 +16,11 @@
 #include <sys/socket.h>
 
 #include "front_end_wire.h"
-#include "stub_device.h"
+#include "served_stub.h"
 #include "rt/loop.h"
 #include "vhost_user/backend_channel.h"
 
 #define ASKS (VHOST_USER_VERSION | VHOST_USER_NEED_REPLY)
-
-static char directory[] = "/tmp/test_backend_channel.XXXXXX";
-static char path[64];
 
 struct answer {
     struct vhost_user_header header;
@@ -158,27 +150,6 @@ static void only_connected_stream_sockets_will_do(void **state)
 }
 
 /* ---- in a session ---- */
-
-static struct stub stub;
-static unsigned fds_before;
-static int fd;
-
-static int setup(void **state)
-{
-    fds_before = wire_count_fds();
-    if (stub_start(&stub, &(struct stub_options){ .path = path }))
-        return 1;
-    fd = stub_connect(path);
-    wire_negotiate(fd, STUB_FEATURES);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    close(fd);
-    stub_stop(&stub);
-    return wire_count_fds() != fds_before;
-}
 
 /* Our end of a new channel. */
 static int open_channel(void)
@@ -326,22 +297,15 @@ static void not_without_the_feature(void **state)
 
 int main(void)
 {
-    if (!mkdtemp(directory))
-        return 1;
-    snprintf(path, sizeof path, "%s/socket", directory);
-#define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_and_answers),
         cmocka_unit_test(rubbish_is_no_answer),
         cmocka_unit_test(a_full_channel_blocks_nobody),
         cmocka_unit_test(only_connected_stream_sockets_will_do),
-        TEST(the_front_end_is_told),
-        TEST(without_reply_ack_no_answer_is_asked_for),
-        TEST(a_channel_may_break),
-        TEST(not_without_the_feature),
+        STUB_TEST(the_front_end_is_told),
+        STUB_TEST(without_reply_ack_no_answer_is_asked_for),
+        STUB_TEST(a_channel_may_break),
+        STUB_TEST(not_without_the_feature),
     };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    unlink(path);
-    rmdir(directory);
-    return failed;
+    return served_stub_run(tests);
 }

@@ -6,46 +6,18 @@
  * Broken: a driver believes that its features were taken when they were not, or a guest that reboots finds the device
  *         half set up, or without the memory that its front end does not announce again.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <errno.h>
 #include <sys/mman.h>
 
 #include "front_end_wire.h"
-#include "stub_device.h"
+#include "served_stub.h"
 
 enum { ACKNOWLEDGE = 1, DRIVER = 2, DRIVER_OK = 4, FEATURES_OK = 8, NEEDS_RESET = 64, FAILED = 128 };
-
-static char directory[] = "/tmp/test_device_status.XXXXXX";
-static char path[64];
-static struct stub stub;
-static unsigned fds_before;
-static int fd;
-
-static int setup(void **state)
-{
-    fds_before = wire_count_fds();
-    if (stub_start(&stub, &(struct stub_options){ .path = path }))
-        return 1;
-    fd = stub_connect(path);
-    wire_negotiate(fd, STUB_FEATURES);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    close(fd);
-    stub_stop(&stub);
-    return wire_count_fds() != fds_before;
-}
 
 static int64_t set_status(uint64_t status)
 {
@@ -184,17 +156,10 @@ static void each_connection_begins_anew(void **state)
 
 int main(void)
 {
-    if (!mkdtemp(directory))
-        return 1;
-    snprintf(path, sizeof path, "%s/socket", directory);
-#define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(bits_are_kept_and_zero_resets),   TEST(features_ok_needs_features),
-        TEST(refused_statuses_change_nothing), TEST(every_reset_forgets_the_driver),
-        TEST(memory_outlives_a_reset_of_the_device), TEST(each_connection_begins_anew),
+        STUB_TEST(bits_are_kept_and_zero_resets),   STUB_TEST(features_ok_needs_features),
+        STUB_TEST(refused_statuses_change_nothing), STUB_TEST(every_reset_forgets_the_driver),
+        STUB_TEST(memory_outlives_a_reset_of_the_device), STUB_TEST(each_connection_begins_anew),
     };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    unlink(path);
-    rmdir(directory);
-    return failed;
+    return served_stub_run(tests);
 }

@@ -5,66 +5,55 @@
  *         messages; what came back, what the device noted, the bitmap, and the number of descriptors.
  * Broken: a migration waits for ever, or ends with an incomplete guest.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <fcntl.h>
 
 #include "front_end_wire.h"
-#include "stub_device.h"
+#include "served_stub.h"
 
 #define LOG_BYTES 4096
 #define PROTOCOL_FEATURES                                                                                     \
     (UINT64_C(1) << VHOST_USER_PROTOCOL_F_LOG_SHMFD | UINT64_C(1) << VHOST_USER_PROTOCOL_F_REPLY_ACK)
 
-static char directory[] = "/tmp/test_dirty_log.XXXXXX";
-static char path[64];
-static struct stub stub;
-static unsigned fds_before;
-static int fd, file;
+static int file;
 
 static int64_t ask_u64(uint32_t request, uint64_t value)
 {
     return wire_ask(fd, request, &value, sizeof value, NULL, 0);
 }
 
-static void connect_and_negotiate(uint64_t protocol_features)
+static void choose(uint64_t protocol_features)
 {
-    fd = stub_connect(path);
-    wire_negotiate(fd, STUB_FEATURES);
     wire_send(fd, VHOST_USER_SET_PROTOCOL_FEATURES, VHOST_USER_VERSION, &protocol_features, sizeof protocol_features,
               NULL, 0);
 }
 
+static void connect_and_negotiate(uint64_t protocol_features)
+{
+    fd = stub_connect(path);
+    wire_negotiate(fd, STUB_FEATURES);
+    choose(protocol_features);
+}
+
 static int setup(void **state)
 {
-    fds_before = wire_count_fds();
-    if (stub_start(&stub, &(struct stub_options){ .path = path }))
-        return 1;
     file = memfd_create("log", MFD_CLOEXEC);
-    if (ftruncate(file, 2 * LOG_BYTES))
+    if (ftruncate(file, 2 * LOG_BYTES) || served_stub_setup(state))
         return 1;
-    connect_and_negotiate(PROTOCOL_FEATURES);
+    choose(PROTOCOL_FEATURES);
     return 0;
 }
 
 static int teardown(void **state)
 {
-    close(fd);
+    int failed = served_stub_teardown(state);
     close(file);
-    stub_stop(&stub);
-    unsigned fds_after = wire_count_fds();
-    if (fds_after != fds_before)
-        print_error("%u descriptors before, %u after\n", fds_before, fds_after);
-    return fds_after != fds_before;
+    return failed;
 }
 
 static int64_t set_log(uint64_t size_bytes, uint64_t offset_bytes)
@@ -146,9 +135,6 @@ static void the_log_flag_needs_the_feature(void **state)
 
 int main(void)
 {
-    if (!mkdtemp(directory))
-        return 1;
-    snprintf(path, sizeof path, "%s/socket", directory);
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(a_log_is_answered_when_it_is_in_use),
@@ -156,8 +142,5 @@ int main(void)
         TEST(an_eventfd_may_tell_of_marks),
         TEST(the_log_flag_needs_the_feature),
     };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    unlink(path);
-    rmdir(directory);
-    return failed;
+    return served_stub_run(tests);
 }

@@ -4,50 +4,19 @@
  *         back are compared, and the descriptors of the process counted.
  * Broken: a ring is set up wrongly, a front end waits for an answer for ever, or descriptors pile up.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include "front_end_wire.h"
-#include "stub_device.h"
-
-static char directory[] = "/tmp/test_dispatch.XXXXXX";
-static char path[64];
-static struct stub stub;
-static unsigned fds_before;
-static int fd;
-
-static int setup(void **state)
-{
-    fds_before = wire_count_fds();
-    if (stub_start(&stub, &(struct stub_options){ .path = path }))
-        return 1;
-    fd = stub_connect(path);
-    wire_negotiate(fd, STUB_FEATURES);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    close(fd);
-    stub_stop(&stub);
-    unsigned fds_after = wire_count_fds();
-    if (fds_after != fds_before)
-        print_error("%u descriptors before, %u after\n", fds_before, fds_after);
-    return fds_after != fds_before;
-}
+#include "served_stub.h"
 
 static void reconnect(void)
 {
@@ -331,24 +300,17 @@ static void descriptors_that_do_not_fit_end_the_connection(void **state)
 
 int main(void)
 {
-    if (!mkdtemp(directory))
-        return 1;
-    snprintf(path, sizeof path, "%s/socket", directory);
-#define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(questions_are_answered),
-        TEST(settings_reach_the_device),
-        TEST(ring_descriptors),
-        TEST(refused_messages_are_answered),
-        TEST(payloads_of_wrong_length_are_refused),
-        TEST(features_gate_messages),
-        TEST(questions_without_an_answer_end_the_connection),
-        TEST(the_configuration_space),
-        TEST(memory_tables),
-        TEST(descriptors_that_do_not_fit_end_the_connection),
+        STUB_TEST(questions_are_answered),
+        STUB_TEST(settings_reach_the_device),
+        STUB_TEST(ring_descriptors),
+        STUB_TEST(refused_messages_are_answered),
+        STUB_TEST(payloads_of_wrong_length_are_refused),
+        STUB_TEST(features_gate_messages),
+        STUB_TEST(questions_without_an_answer_end_the_connection),
+        STUB_TEST(the_configuration_space),
+        STUB_TEST(memory_tables),
+        STUB_TEST(descriptors_that_do_not_fit_end_the_connection),
     };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    unlink(path);
-    rmdir(directory);
-    return failed;
+    return served_stub_run(tests);
 }

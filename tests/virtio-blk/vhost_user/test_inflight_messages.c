@@ -4,10 +4,6 @@
  *         looked at through its descriptor, given back, and given back wrongly in every way.
  * Broken: a front end that keeps our requests cannot reconnect, or one that lies makes us read outside its memory.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,35 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
 
 #include "front_end_wire.h"
-#include "stub_device.h"
-
-static char directory[] = "/tmp/test_inflight_messages.XXXXXX";
-static char path[80];
-static struct stub stub;
-static unsigned fds_before;
-static int fd;
-
-static int setup(void **state)
-{
-    fds_before = wire_count_fds();
-    if (stub_start(&stub, &(struct stub_options){ .path = path }))
-        return 1;
-    fd = stub_connect(path);
-    wire_negotiate(fd, STUB_FEATURES);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    close(fd);
-    stub_stop(&stub);
-    return wire_count_fds() != fds_before;
-}
+#include "served_stub.h"
 
 /* The reply with its descriptor; -1: none came. */
 static int get_region(const struct vhost_user_inflight_description *asked, uint32_t size_bytes,
@@ -168,17 +140,10 @@ static void wrong_regions_are_refused(void **state)
 
 int main(void)
 {
-    if (!mkdtemp(directory))
-        return 1;
-    snprintf(path, sizeof path, "%s/socket", directory);
-#define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(a_region_goes_out_and_comes_back),
-        TEST(a_region_that_is_asked_for_early_fits_both_formats),
-        TEST(wrong_regions_are_refused),
+        STUB_TEST(a_region_goes_out_and_comes_back),
+        STUB_TEST(a_region_that_is_asked_for_early_fits_both_formats),
+        STUB_TEST(wrong_regions_are_refused),
     };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    unlink(path);
-    rmdir(directory);
-    return failed;
+    return served_stub_run(tests);
 }

@@ -5,31 +5,22 @@
  *         the device was given, mappings and descriptors are counted.
  * Broken: a guest whose memory grows loses requests, or memory and descriptors of guests stay with the process.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <errno.h>
 #include <sys/eventfd.h>
 
 #include "front_end_wire.h"
-#include "stub_device.h"
+#include "served_stub.h"
 
 #define MIB UINT64_C(0x100000)
 #define USER UINT64_C(0x700000000000)
 
-static char directory[] = "/tmp/test_memory_table.XXXXXX";
-static char path[64];
-static struct stub stub;
-static unsigned fds_before;
-static int fd, memory;
+static int memory;
 
 static unsigned count_mappings(void)
 {
@@ -44,24 +35,18 @@ static unsigned count_mappings(void)
 
 static int setup(void **state)
 {
-    fds_before = wire_count_fds();
     memory = memfd_create("guest", MFD_CLOEXEC);
-    if (ftruncate(memory, 8 * MIB) || stub_start(&stub, &(struct stub_options){ .path = path }))
-        return 1;
-    fd = stub_connect(path);
-    wire_negotiate(fd, STUB_FEATURES);
-    return 0;
+    return ftruncate(memory, 8 * MIB) || served_stub_setup(state);
 }
 
 static int teardown(void **state)
 {
-    close(fd);
+    int failed = served_stub_teardown(state);
+    unsigned mappings = count_mappings();
     close(memory);
-    stub_stop(&stub);
-    unsigned fds_after = wire_count_fds(), mappings = count_mappings();
-    if (fds_after != fds_before || mappings)
-        print_error("%u descriptors before, %u after; %u mappings left\n", fds_before, fds_after, mappings);
-    return fds_after != fds_before || mappings;
+    if (mappings)
+        print_error("%u mappings left\n", mappings);
+    return failed || mappings;
 }
 
 /* The region number @index of 1 MiB. */
@@ -212,9 +197,6 @@ static void as_many_as_there_are_slots(void **state)
 
 int main(void)
 {
-    if (!mkdtemp(directory))
-        return 1;
-    snprintf(path, sizeof path, "%s/socket", directory);
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(regions_come_and_go),
@@ -224,8 +206,5 @@ int main(void)
         TEST(not_without_the_feature),
         TEST(as_many_as_there_are_slots),
     };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    unlink(path);
-    rmdir(directory);
-    return failed;
+    return served_stub_run(tests);
 }
