@@ -87,7 +87,7 @@ __attribute__((cold, noinline)) static struct rt_coroutine_arrival leave_for(str
     return arrival;
 }
 
-__attribute__((noinline, noclone)) struct rt_coroutine_arrival rt_coroutine_switch_out(void)
+READS_THREAD struct rt_coroutine_arrival rt_coroutine_switch_out(void)
 {
     struct rt_thread *thread = rt_thread_until_switch();
     struct rt_coroutine *self = thread->current;
@@ -126,7 +126,7 @@ __attribute__((cold, noinline)) static struct rt_coroutine_arrival enter_slowly(
     return switch_to(self, co, false);
 }
 
-__attribute__((noinline, noclone)) struct rt_coroutine_arrival rt_coroutine_switch_in(struct rt_coroutine *co)
+READS_THREAD struct rt_coroutine_arrival rt_coroutine_switch_in(struct rt_coroutine *co)
 {
     struct rt_thread *thread = rt_thread_until_switch();
     struct rt_coroutine *self = thread->current;

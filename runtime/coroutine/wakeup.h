@@ -17,6 +17,14 @@
 struct rt_coroutine;
 struct rt_loop;
 
+/* Neither inlined nor cloned: what a function reads of its thread must not be kept over a yield, after which the thread may
+ * be another one. clang clones nothing that is not inlined. */
+#ifdef __clang__
+#define READS_THREAD __attribute__((noinline))
+#else
+#define READS_THREAD __attribute__((noinline, noclone))
+#endif
+
 /**
  * Put @co into @loop's list of woken coroutines and notify the loop: publish (kind coroutine, if the caller is
  * another thread), notified, fence, notify_me, as for any published work. In the order of arrival.

@@ -38,6 +38,7 @@ static inline void fence_full(void)
 {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpragmas"
+#pragma GCC diagnostic ignored "-Wunknown-warning-option" /* clang has none of that name */
 #pragma GCC diagnostic ignored "-Wtsan"
     atomic_thread_fence(memory_order_seq_cst);
 #pragma GCC diagnostic pop

@@ -23,13 +23,13 @@ static _Thread_local struct rt_loop *current_loop;
 static _Thread_local int32_t thread_id;
 
 /* Not inlined, and not pure for the compiler: a coroutine may go on in another thread between two calls. */
-__attribute__((noinline, noclone)) struct rt_loop *rt_loop_current(void)
+READS_THREAD struct rt_loop *rt_loop_current(void)
 {
     __asm__ volatile("" ::: "memory");
     return current_loop;
 }
 
-__attribute__((noinline, noclone)) int32_t loop_thread_id(void)
+READS_THREAD int32_t loop_thread_id(void)
 {
     __asm__ volatile("" ::: "memory");
     if (thread_id == 0)
