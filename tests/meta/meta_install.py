@@ -63,7 +63,7 @@ def main():
             found = list(place.glob(pattern))
             if len(found) != 1:
                 problems.append(f"{pattern}: {len(found)} files installed, not one")
-            elif found[0].suffix == ".json":
+            elif found[0].parent.name == "vhost-user":
                 check_description(found[0], prefix, problems)
         if len(list(Path(directory).glob(PLUGIN))) != 1:
             problems.append(f"{PLUGIN}: not installed")
