@@ -69,9 +69,11 @@ static bool answered(int code, const char *what, const char *object, GError **er
 static bool add_channel(struct record_session *session, enum record_channel which,
                         const struct record_buffers *buffers, GError **error)
 {
+    /* The last one is dear, and for people only: not with events that come by the million. */
     static const enum lttng_event_context_type contexts[] = { LTTNG_EVENT_CONTEXT_VTID,
                                                               LTTNG_EVENT_CONTEXT_VPID,
                                                               LTTNG_EVENT_CONTEXT_PROCNAME };
+    const size_t context_count = which == RECORD_CHANNEL_CORE ? G_N_ELEMENTS(contexts) : G_N_ELEMENTS(contexts) - 1;
     struct lttng_domain writable = domain;
     struct lttng_channel *channel = lttng_channel_create(&writable);
     const char *name = record_channel_name(which);
@@ -86,7 +88,7 @@ static bool add_channel(struct record_session *session, enum record_channel whic
     done = ASK(lttng_enable_channel(session->handle, channel), "make its buffers", name, error);
     lttng_channel_destroy(channel);
 
-    for (size_t i = 0; i < G_N_ELEMENTS(contexts) && done; i++) {
+    for (size_t i = 0; i < context_count && done; i++) {
         struct lttng_event_context context = { .ctx = contexts[i] };
 
         done = ASK(lttng_add_context(session->handle, &context, NULL, name), "add a context", name, error);

@@ -37,7 +37,7 @@ struct record_session_options {
 const char *record_channel_name(enum record_channel channel);
 
 /**
- * Create the session with its channels, contexts (vtid, vpid, procname) and events. Nothing is recorded yet.
+ * Create the session with its channels, contexts (vtid, vpid; core: procname, too) and events. Nothing is recorded yet.
  *
  * Returns:   NULL with @error set; what was made is undone.
  * Thread:    one at a time, for all functions here. They block while the session daemon works, bounded by the

@@ -37,8 +37,11 @@ events_of "$work/loop" >"$work/loop.got"
 diff -u "$work/loop.expected" "$work/loop.got" || fail "the set loop differs from the catalogue"
 
 step "contexts"
-babeltrace2 "$work/all" | grep -vE '\{ vtid = [0-9]+, vpid = [0-9]+, procname = "emitter" \}' &&
-    fail "an event lacks vtid, vpid or procname"
+babeltrace2 "$work/all" | grep -vE '\{ vtid = [0-9]+, vpid = [0-9]+(, procname = "emitter")? \}' &&
+    fail "an event lacks vtid or vpid"
+babeltrace2 "$work/core" | grep -v 'procname = "emitter"' && fail "an event of the set core lacks procname"
+babeltrace2 "$work/all" | grep -E ' vblk_request:(begin|submit|complete|end): ' | grep procname &&
+    fail "events that come with each request carry a name"
 
 step "every event is in the expectation"
 "$catalogue" --list | awk '{ print $1 ":" }' | sort -u >"$work/names"
