@@ -8,6 +8,7 @@ acknowledged data, hang, or take errors for data.
 Usage: integration_nbd.py [TEST...]
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -107,9 +108,36 @@ def slow_and_failing_servers(directory):
         assert "the driver is told" in server.log() and "is lost" not in server.log(), server.log()
 
 
+def a_server_that_wants_tls(directory):
+    """Keys are named in the URI; a wrong one is refused, and a server that was lost is found again with TLS."""
+    key = directory / "key"
+    key.write_text(f"guest:{os.urandom(32).hex()}\n")
+    key.chmod(0o600)
+    wrong = directory / "wrong"
+    wrong.write_text(f"guest:{os.urandom(32).hex()}\n")
+    disk = make_image(directory / "disk", SIZE)
+    with Nbdkit(directory, "--tls=require", f"--tls-psk={key}", "file", disk) as nbdkit:
+        def server(name):
+            return Server(directory, f"--socket-path={directory}/socket",
+                          f"--blk-file=nbds+unix://guest@/?socket={nbdkit.path}&tls-psk-file={name}", "--nbd-reconnect=60")
+        with server(key) as device:
+            load(device.socket_path, "verify")
+            nbdkit.kill()
+            nbdkit.start()
+            load(device.socket_path, "verify")
+        refused = server(wrong)
+        try:
+            refused.start()
+        except AssertionError:
+            assert "cannot connect" in refused.log(), refused.log()
+        else:
+            refused.stop()
+            raise AssertionError("a wrong key was taken")
+
+
 if __name__ == "__main__":
     if not shutil.which("nbdkit"):
         print("nbdkit is missing")
         sys.exit(77)
     main([loses_nothing_when_the_server_dies, tells_when_the_server_stays_away,
-          a_stop_does_not_wait_longer_than_requests_do, slow_and_failing_servers])
+          a_stop_does_not_wait_longer_than_requests_do, slow_and_failing_servers, a_server_that_wants_tls])
