@@ -10,9 +10,33 @@
 
 static const enum event_id events[] = { EVENT_rt_loop_fd_detach, EVENT_rt_loop_destroy, EVENT_COUNT };
 
+/* A stale handler that is gone: removed, or with its loop. Judged at the end, when all losses are known. */
+struct gone {
+    struct handler handler;
+    int64_t end_ns;
+    bool removed;
+};
+
+struct stale_fds {
+    const struct check_env *env;
+    GArray *gone;
+};
+
 static void *create(struct check_env *env)
 {
-    return env;
+    struct stale_fds *stale_fds = g_new0(struct stale_fds, 1);
+
+    stale_fds->env = env;
+    stale_fds->gone = g_array_new(FALSE, FALSE, sizeof(struct gone));
+    return stale_fds;
+}
+
+static void destroy(void *state)
+{
+    struct stale_fds *stale_fds = state;
+
+    g_array_free(stale_fds->gone, TRUE);
+    g_free(stale_fds);
 }
 
 static const char *drain_words(const struct handler *handler)
@@ -227,7 +251,13 @@ static void judge(const struct check_env *env, const struct handler *handler, in
 
     if (!outlasted(env, &handler->stale, end_ns))
         return;
-    if (fact_may_be_outdated(env->process, &handler->stale, &loss))
+    if (handler->stale.reason == STALE_NOT_ANNOUNCED && process_known_since(env->process) > handler->stale.lasting_ns)
+        inconclusive(env, "stale-fd", handler->stale.since_ns, end_ns,
+                     "handler %" PRIu64
+                     " in %s belongs to a queue that no baseline shows attached, but the baseline is not "
+                     "whole",
+                     handler->id, loop_text(env->process, handler->loop_id));
+    else if (fact_may_be_outdated(env->process, &handler->stale, &loss))
         unsure(env, handler, &loss, "what made it right again");
     else
         report(env, handler, end_ns, removed);
@@ -244,24 +274,46 @@ static bool is_in_hand(const struct handler *handler, int64_t vtid, int64_t acte
            handler->idle_dispatches == handler->stale.idle_dispatches;
 }
 
+static void keep(struct stale_fds *stale_fds, const struct handler *handler, int64_t end_ns, bool removed)
+{
+    const struct gone gone = { .handler = *handler, .end_ns = end_ns, .removed = removed };
+
+    if (outlasted(stale_fds->env, &handler->stale, end_ns))
+        g_array_append_val(stale_fds->gone, gone);
+}
+
 static void on_event(void *state, const struct occurrence *what)
 {
-    const struct check_env *env = state;
+    struct stale_fds *stale_fds = state;
     GHashTableIter iter;
     void *value;
 
     if (what->event->id == EVENT_rt_loop_fd_detach) {
         if (what->handler && !is_in_hand(what->handler, what->event->vtid, what->thread_acted_ns))
-            judge(env, what->handler, what->event->time_ns, true);
+            keep(stale_fds, what->handler, what->event->time_ns, true);
         return;
     }
-    g_hash_table_iter_init(&iter, env->process->handlers);
+    g_hash_table_iter_init(&iter, stale_fds->env->process->handlers);
     while (what->loop && g_hash_table_iter_next(&iter, NULL, &value)) {
         const struct handler *handler = value;
 
         if (handler->loop_id == what->loop->id)
-            judge(env, handler, what->event->time_ns, false);
+            keep(stale_fds, handler, what->event->time_ns, false);
     }
+}
+
+/* Before it became stale, start, stop or a drain may have taken it out in its turn, and put another in its place. */
+static bool was_gone_before(const struct process *process, const struct handler *handler, struct loss *loss_out)
+{
+    const struct device *device = process_device(process, handler->device_id);
+    const int64_t who[] = { handler->attach_vtid, device ? device->drained_vtid : EVENT_UNKNOWN_ID,
+                            device ? device->state_vtid : EVENT_UNKNOWN_ID };
+
+    for (unsigned i = 0; handler->seen_ns < handler->stale.since_ns && i < G_N_ELEMENTS(who); i++)
+        if (who[i] != EVENT_UNKNOWN_ID && loss_hides(process, who[i], EVENT_rt_loop_fd_detach, handler->seen_ns,
+                                                     handler->stale.since_ns, loss_out))
+            return true;
+    return false;
 }
 
 /* Who would have taken it out: the loop's thread, or the one whose act made it stale. */
@@ -270,6 +322,9 @@ static bool removal_may_be_lost(const struct process *process, const struct hand
 {
     const struct loop *loop = process_loop(process, handler->loop_id);
     const int64_t from_ns = MIN(handler->seen_ns, handler->stale.since_ns);
+
+    if (was_gone_before(process, handler, loss_out))
+        return true;
 
     return loss_hides(process, loop_vtid(loop), EVENT_rt_loop_fd_detach, from_ns, deadline_ns, loss_out) ||
            loss_hides(process, handler->stale.vtid, EVENT_rt_loop_fd_detach, from_ns, deadline_ns, loss_out);
@@ -295,15 +350,15 @@ static bool end_cuts_hand_over(const struct check_env *env, const struct handler
            is_in_hand(handler, thread->tid, thread->last_ns);
 }
 
-static void judge_survivor(const struct check_env *env, const struct handler *handler)
+/* In its loop until @end_ns, as far as was recorded. */
+static void judge_survivor(const struct check_env *env, const struct handler *handler, int64_t end_ns)
 {
     const struct process *process = env->process;
     const struct stale *stale = &handler->stale;
-    const int64_t end_ns = process_end_ns(process),
-                  deadline_ns = stale->since_ns + env->options->handover_overlap_ns;
+    const int64_t deadline_ns = stale->since_ns + env->options->handover_overlap_ns;
     struct loss loss;
 
-    if (handler->role != ROLE_HOST_NOTIFIER || !handler->alive)
+    if (handler->role != ROLE_HOST_NOTIFIER)
         return;
     if (!stale->reason) {
         if (stop_may_be_lost(process, handler, &loss))
@@ -312,14 +367,6 @@ static void judge_survivor(const struct check_env *env, const struct handler *ha
     }
     if (!outlasted(env, stale, end_ns) || end_cuts_hand_over(env, handler, end_ns))
         return;
-    if (stale->reason == STALE_NOT_ANNOUNCED && process_known_since(process) > stale->lasting_ns) {
-        inconclusive(env, "stale-fd", stale->since_ns, end_ns,
-                     "handler %" PRIu64
-                     " in %s belongs to a queue that no baseline shows attached, but the baseline is not "
-                     "whole",
-                     handler->id, loop_text(process, handler->loop_id));
-        return;
-    }
     if (handler->seen_ns <= deadline_ns && removal_may_be_lost(process, handler, deadline_ns, &loss))
         unsure(env, handler, &loss, "its removal");
     else
@@ -333,13 +380,34 @@ static gint by_id(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
+static gint by_end(const void *a, const void *b)
+{
+    const struct gone *x = a, *y = b;
+
+    return x->end_ns != y->end_ns ? (x->end_ns < y->end_ns ? -1 : 1) : by_id(&x->handler, &y->handler);
+}
+
 static void finish(void *state)
 {
-    const struct check_env *env = state;
+    const struct stale_fds *stale_fds = state;
+    const struct check_env *env = stale_fds->env;
     GList *handlers = g_list_sort(g_hash_table_get_values(env->process->handlers), by_id);
 
-    for (GList *handler = handlers; handler; handler = handler->next)
-        judge_survivor(env, handler->data);
+    g_array_sort(stale_fds->gone, by_end); /* a loop's handlers end together, in no order */
+    for (unsigned i = 0; i < stale_fds->gone->len; i++) {
+        const struct gone *gone = &g_array_index(stale_fds->gone, struct gone, i);
+
+        if (gone->removed)
+            judge(env, &gone->handler, gone->end_ns, true);
+        else
+            judge_survivor(env, &gone->handler, gone->end_ns);
+    }
+    for (GList *link = handlers; link; link = link->next) {
+        const struct handler *handler = link->data;
+
+        if (handler->alive)
+            judge_survivor(env, handler, process_end_ns(env->process));
+    }
     g_list_free(handlers);
 }
 
@@ -349,4 +417,5 @@ const struct check_class check_stale_fd = {
     .create = create,
     .event = on_event,
     .finish = finish,
+    .destroy = destroy,
 };

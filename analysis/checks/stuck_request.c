@@ -83,8 +83,8 @@ static bool is_stuck(const struct check_env *env, const struct request *request)
 
     if (process->last_ns - request->begin_ns <= env->options->stuck_request_ns)
         return false;
-    if (request->begin_seen && !process_declares(process, EVENT_vblk_request_end))
-        return false;
+    if ((request->begin_seen || !request->slow_ns) && !process_declares(process, EVENT_vblk_request_end))
+        return false; /* nobody would say that it ended */
     if (request->restart_ns || device_successor(process, device, &successor))
         return !check_judges(env, "lost-request");
     return !device || !(device->gone || device->connected == 0);

@@ -163,6 +163,7 @@ struct device {
     int connected;            /**< front end: 1, 0, -1 unknown */
     int64_t first_connect_ns; /**< first connect or its announcement; 0: none */
     GArray *drains;           /**< struct drain, open ones, oldest first */
+    int64_t drained_vtid;     /**< who began the last drain; EVENT_UNKNOWN_ID: not seen */
     bool drains_known;        /**< every open drain is in the list: since drains_known_ns */
     int64_t drains_known_ns;
     GHashTable *queues; /**< queue_index -> struct queue */

@@ -178,8 +178,8 @@ static void state_changed(const struct occurrence *what)
 
     if (!what->device)
         return;
-    if (old != next && is_out_of_service(what->previous_state) &&
-        (old == STATE_STARTED || old == STATE_STOPPING))
+    if (is_out_of_service(what->previous_state) && (old == STATE_STARTED || old == STATE_STOPPING) &&
+        (old != next || what->device->state == next)) /* changed, or a baseline knows better */
         was_not_stopped(what);
     /* Leaving "stopped" proves that it was stopped, also if that itself was lost. */
     if (is_out_of_service(what->device->state) || (old != next && is_out_of_service(old)))

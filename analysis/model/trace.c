@@ -4,7 +4,7 @@
 #include "model/successor.h"
 
 /* A sampler that is so late is gone with its process; and from so many samples on it is known that there is one. */
-#define SILENCE_NS INT64_C(5000000000)
+#define SILENCE_NS INT64_C(2500000000)
 #define SAMPLES_MIN 3
 
 static bool overlaps(const struct loss *loss, int64_t begin_ns, int64_t end_ns)

@@ -13,6 +13,8 @@
 /* Without thread context only time tells where a baseline that never ended stops. */
 #define BASELINE_NS_MAX INT64_C(1000000000)
 #define BASELINES_KEPT 8
+/* How far apart a change and its event may be, if its thread loses the processor in between. */
+#define OVERTAKEN_NS_MAX INT64_C(100000000)
 
 static void *key_of(uint64_t id)
 {
@@ -67,6 +69,7 @@ static struct device *need_device(struct process *process, uint32_t device_id)
         device->id = device_id;
         device->state = STATE_UNKNOWN;
         device->connected = -1;
+        device->drained_vtid = device->state_vtid = EVENT_UNKNOWN_ID;
         device->drains = g_array_new(FALSE, TRUE, sizeof(struct drain));
         device->queues = g_hash_table_new_full(NULL, NULL, NULL, queue_free);
         g_hash_table_insert(process->devices, key_of(device_id), device);
@@ -331,11 +334,11 @@ static void fd_dispatch(struct process *process, struct occurrence *what)
 /*
  * What an announcement may change: a baseline is written by a thread of its own, so a change that happens meanwhile may
  * come before an older announcement. Known from changes, a state is therefore not overwritten by an announcement,
- * unless events were lost since.
+ * unless the baseline began later (then the sampler saw that change, and whatever followed it unseen), or events were lost.
  */
 static bool announcement_counts(const struct process *process, int64_t known_ns)
 {
-    return process->latest_loss_end_ns >= known_ns;
+    return process->latest_loss_end_ns >= known_ns || known_ns < process->baseline.begin_ns - OVERTAKEN_NS_MAX;
 }
 
 static void dataplane_state(struct process *process, struct occurrence *what)
@@ -378,6 +381,7 @@ static void drain_begin(struct process *process, struct occurrence *what)
             g_array_append_val(device->drains, what->drain);
         return;
     }
+    device->drained_vtid = event->vtid;
     if (depth == 1) { /* the outermost: whatever was believed open is not */
         g_array_set_size(device->drains, 0);
         device->drains_known = true;

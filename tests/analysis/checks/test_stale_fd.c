@@ -437,6 +437,73 @@ static void test_unsure_when_the_loops_thread_lost_events(void **state)
     expect(f, "events-lost", "stale-fd");
 }
 
+/* The loop goes, and with it what it held; whether that was still there then may be lost. */
+static void test_unsure_when_its_loop_goes(void **state)
+{
+    const char *events = "2.0 12@1 vblk_dataplane:notifier_detach device_id=5 queue_index=0 fd=30 loop_id=3\n"
+                         "8.0 12@1 rt_loop:destroy loop_id=3\n";
+    struct feed *f = begin(FEED_ALL_SETS);
+
+    feed(f, events);
+    feed_loss(f, 1, 1.9999, 2.5); /* told late */
+    feed_end(f, 9);
+    expect(f, "events-lost", "stale-fd");
+
+    f = begin(FEED_ALL_SETS);
+    feed(f, events);
+    feed_loss(f, 1, 3, 4);
+    feed_end(f, 9);
+    expect(f, "events-lost stale-fd", "");
+}
+
+/* A drain takes handlers out and puts new ones in, in its own thread. */
+static void test_unsure_when_a_drain_may_have_replaced_it(void **state)
+{
+    struct feed *f = begin(FEED_ALL_SETS);
+
+    feed(f, "1.3 11@0 vblk_dataplane:drain_begin device_id=5 depth=1 state=2\n"
+            "1.4 11@0 vblk_dataplane:drain_end device_id=5 depth=1 state=2\n");
+    feed_loss(f, 0, 1.5, 1.6);
+    feed(f, "2.0 12@1 vblk_dataplane:notifier_detach device_id=5 queue_index=0 fd=30 loop_id=3\n"
+            "2.0 12@1 rt_loop:fd_detach loop_id=3 handler_id=77 fd=30\n");
+    feed_end(f, 9);
+    expect(f, "events-lost", "stale-fd");
+}
+
+/* Its attach is not announced because that was lost in the baseline; an orderly stop follows. */
+static void test_unsure_when_the_baseline_has_a_gap(void **state)
+{
+    struct feed *f = feed_create(FEED_ALL_SETS);
+
+    feed(f, "1.0 19@3 rt_process:baseline_begin serial=1\n"
+            "1.1 19@3 rt_loop:fd_attach loop_id=3 handler_id=7 fd=30 role=2 device_id=5 queue_index=0\n"
+            "1.1 19@3 vblk_dataplane:state device_id=5 old_state=2 new_state=2\n");
+    feed_loss(f, 3, 1.15, 1.16);
+    feed(f, "1.2 19@3 rt_process:baseline_end serial=1\n"
+            "2.0 12@1 vblk_dataplane:notifier_detach device_id=5 queue_index=0 fd=30 loop_id=3\n"
+            "2.0 12@1 rt_loop:fd_detach loop_id=3 handler_id=7 fd=30\n");
+    feed_end(f, 9);
+    expect(f, "events-lost", "stale-fd");
+}
+
+/* Start's events are in a stream that is cut, which is told last; a second baseline shows what it made. */
+static void test_silent_when_a_later_baseline_shows_it_attached(void **state)
+{
+    struct feed *f = begin(FEED_ALL_SETS);
+
+    feed(f, stop_detaches);
+    feed(f, stopped);
+    feed(f, "6.0 19@3 rt_process:baseline_begin serial=2\n"
+            "6.1 19@3 rt_loop:fd_attach loop_id=3 handler_id=40 fd=30 role=2 device_id=5 queue_index=0\n"
+            "6.1 19@3 vblk_dataplane:state device_id=5 old_state=2 new_state=2\n"
+            "6.1 19@3 vblk_dataplane:notifier_attach device_id=5 queue_index=0 fd=30 loop_id=3\n"
+            "6.2 19@3 rt_process:baseline_end serial=2\n");
+    feed_cut(f, 1, 3);
+    feed_cut(f, 0, 3);
+    feed_end(f, 9);
+    expect(f, "events-lost", "");
+}
+
 static void test_unsure_when_the_moving_thread_lost_events(void **state)
 {
     struct feed *f = begin(FEED_CORE_ONLY);
@@ -611,6 +678,10 @@ int main(void)
         cmocka_unit_test(test_silent_when_the_trace_ends_too_early),
         cmocka_unit_test(test_silent_without_announcement),
         cmocka_unit_test(test_unsure_when_the_loops_thread_lost_events),
+        cmocka_unit_test(test_unsure_when_the_baseline_has_a_gap),
+        cmocka_unit_test(test_silent_when_a_later_baseline_shows_it_attached),
+        cmocka_unit_test(test_unsure_when_its_loop_goes),
+        cmocka_unit_test(test_unsure_when_a_drain_may_have_replaced_it),
         cmocka_unit_test(test_unsure_when_the_moving_thread_lost_events),
         cmocka_unit_test(test_stands_when_another_thread_lost_events),
         cmocka_unit_test(test_stands_when_events_were_lost_later),

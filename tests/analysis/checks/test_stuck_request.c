@@ -246,6 +246,20 @@ static void test_many_are_summed_up(void **state)
     feed_destroy(f);
 }
 
+/* Resubmissions are told in any recording, what became of them is not. */
+static void test_resubmitted_without_its_set(void **state)
+{
+    struct feed *f = feed_create(FEED_CORE_ONLY);
+
+    feed(f, feed_baseline);
+    feed(f, "2 11@0 vhost_user:disconnect device_id=5\n3 11@0 vhost_user:connect device_id=5\n"
+            "3.1 12@1 vblk_request:recovered request_id=70 device_id=5 queue_index=0 head=4\n"
+            "30 11@0 vhost_user:message device_id=5\n");
+    feed_end(f, 30);
+    assert_string_equal(feed_verdict(f), "/");
+    feed_destroy(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +272,7 @@ int main(void)
         cmocka_unit_test(test_silent),
         cmocka_unit_test(test_lost_is_not_stuck_as_well),
         cmocka_unit_test(test_losses),
+        cmocka_unit_test(test_resubmitted_without_its_set),
         cmocka_unit_test(test_many_are_summed_up),
     };
 
