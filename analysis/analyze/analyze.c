@@ -28,6 +28,7 @@ struct analyze {
     char **suppress_files;
     struct suppressions *known; /* NULL: none were given */
     int stall_seconds;
+    gboolean verbose;
     enum report_format format;
     enum report_severity fail_on;
     struct progress_bar *bar;
@@ -90,6 +91,10 @@ static char *check_options(struct analyze *analyze)
     if (analyze->fail_on_name && !report_severity_by_name(analyze->fail_on_name, &analyze->fail_on))
         return g_strdup_printf("--fail-on: there is no severity '%s' (there are: info, warning, error)",
                                analyze->fail_on_name);
+    if (analyze->verbose && analyze->format != REPORT_TEXT)
+        return g_strdup("--verbose: is for the text (other forms have it all)");
+    if (analyze->verbose)
+        analyze->format = REPORT_VERBOSE;
     if (analyze->stall_seconds < 1)
         return g_strdup("--stall-timeout: at least 1 second");
     why = analyze->checks ? check_names(analyze) : NULL;
@@ -101,6 +106,8 @@ static char *parse(struct analyze *analyze, int *argc, char ***argv)
     const GOptionEntry entries[] = {
         { "format", 'f', 0, G_OPTION_ARG_STRING, &analyze->format_name,
           "Form of the report: text, json (default: text)", "FORMAT" },
+        { "verbose", 'v', 0, G_OPTION_ARG_NONE, &analyze->verbose,
+          "Add tables of latency, queues, loops, locks, pool and mappings to the text", NULL },
         { "output", 'o', 0, G_OPTION_ARG_FILENAME, &analyze->output,
           "Write the report to FILE (default: standard output)", "FILE" },
         { "checks", 'c', 0, G_OPTION_ARG_STRING, &analyze->checks, "Run these checks only (default: all)",

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "report/printable.h"
+#include "report/table.h"
 
 #define COLUMNS_MAX 32
 
@@ -136,54 +137,26 @@ static struct table table_of_all(const json_t *list)
     return table;
 }
 
-static void pad(GString *text, const char *cell, unsigned width, bool right)
-{
-    unsigned length = g_utf8_strlen(cell, -1);
-
-    for (unsigned i = length; right && i < width; i++)
-        g_string_append_c(text, ' ');
-    g_string_append(text, cell);
-    for (unsigned i = length; !right && i < width; i++)
-        g_string_append_c(text, ' ');
-}
-
-static void end_line(GString *text)
-{
-    while (text->len > 0 && text->str[text->len - 1] == ' ')
-        g_string_truncate(text, text->len - 1);
-    g_string_append_c(text, '\n');
-}
-
 static void render_table(GString *text, const struct table *table, const json_t *list, const char *indent)
 {
-    unsigned columns = 0, rows = json_array_size(list), widths[COLUMNS_MAX] = { 0 };
-    bool right[COLUMNS_MAX] = { false };
-    char **cells;
+    const char *titles[COLUMNS_MAX + 1] = { NULL };
+    unsigned columns = 0;
+    struct text_table *cells;
+    const json_t *row;
+    size_t index;
 
-    while (columns < COLUMNS_MAX && table->columns[columns].path)
-        columns++;
-    cells = g_new0(char *, rows * columns + 1);
-    for (unsigned c = 0; c < columns; c++)
-        widths[c] = strlen(table->columns[c].title);
-    for (unsigned r = 0; r < rows; r++)
+    for (; columns < COLUMNS_MAX && table->columns[columns].path; columns++)
+        titles[columns] = table->columns[columns].title;
+    cells = text_table_create(titles);
+    json_array_foreach (list, index, row)
         for (unsigned c = 0; c < columns; c++) {
             const char *key;
-            const json_t *value = follow(json_array_get(list, r), table->columns[c].path, &key);
-            char *cell = cells[r * columns + c] = value_text(key, value);
+            const json_t *value = follow(row, table->columns[c].path, &key);
 
-            widths[c] = MAX(widths[c], g_utf8_strlen(cell, -1));
-            right[c] |= json_is_integer(value);
+            text_table_add(cells, value_text(key, value), json_is_integer(value));
         }
-    for (unsigned r = 0; r <= rows; r++) {
-        g_string_append(text, indent);
-        for (unsigned c = 0; c < columns; c++) {
-            if (c > 0)
-                g_string_append(text, "  ");
-            pad(text, r == 0 ? table->columns[c].title : cells[(r - 1) * columns + c], widths[c], right[c]);
-        }
-        end_line(text);
-    }
-    g_strfreev(cells);
+    text_table_write(cells, text, indent);
+    text_table_destroy(cells);
 }
 
 static void render_list(GString *text, const char *command, const char *path, const json_t *list, const char *indent)

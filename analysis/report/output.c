@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "report/terminal.h"
 #include "report/text.h"
 
 static const char *const severity_names[] = { "info", "warning", "error" };
@@ -58,12 +59,19 @@ int report_exit_status(const json_t *report, int status, enum report_severity fa
     return status;
 }
 
-static char *render(const json_t *report, enum report_format format, bool colours)
+static char *render(const json_t *report, enum report_format format, bool to_file)
 {
     char *json, *text;
 
-    if (format == REPORT_TEXT)
-        return report_text(report, colours);
+    if (format == REPORT_TEXT || format == REPORT_VERBOSE) {
+        const struct text_options options = {
+            .width = to_file ? TERMINAL_WIDTH : terminal_width(STDOUT_FILENO),
+            .colours = !to_file && terminal_colours(STDOUT_FILENO),
+            .verbose = format == REPORT_VERBOSE,
+        };
+
+        return report_text(report, &options);
+    }
     json = json_dumps(report, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
     text = g_strconcat(json, "\n", NULL);
     free(json);
@@ -101,8 +109,7 @@ static char *write_file(const char *path, const char *text)
 
 char *report_write(const json_t *report, enum report_format format, const char *path)
 {
-    bool colours = !path && isatty(STDOUT_FILENO) && !g_getenv("NO_COLOR");
-    char *text = render(report, format, colours), *why = NULL;
+    char *text = render(report, format, path != NULL), *why = NULL;
 
     if (path)
         why = write_file(path, text);

@@ -7,7 +7,8 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-enum report_format { REPORT_TEXT, REPORT_JSON };
+/** REPORT_VERBOSE: text with the tables. */
+enum report_format { REPORT_TEXT, REPORT_VERBOSE, REPORT_JSON };
 
 /** False: no such format. */
 bool report_format_by_name(const char *name, enum report_format *format_out);

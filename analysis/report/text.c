@@ -3,84 +3,13 @@
 #include <glib.h>
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 #include "report/printable.h"
-#include "report/terminal.h"
-
-#define NS_PER_S INT64_C(1000000000)
-
-struct style {
-    const char *error, *warning, *info, *good, *bold, *faint, *reset;
-};
+#include "report/writer.h"
 
 static const struct style plain = { "", "", "", "", "", "", "" };
 static const struct style coloured = { "\033[1;31m", "\033[1;33m", "\033[1;36m", "\033[1;32m",
                                        "\033[1m",    "\033[2m",    "\033[0m" };
-
-struct writer {
-    GString *text;
-    const struct style *style;
-    int64_t begin_ns; /* of the trace: evidence is given relative to it */
-};
-
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-
-    return text ? text : "";
-}
-
-static int64_t number_of(const json_t *object, const char *key)
-{
-    return json_integer_value(json_object_get(object, key));
-}
-
-static bool has_number(const json_t *object, const char *key)
-{
-    return json_is_integer(json_object_get(object, key));
-}
-
-static void write_wrapped(struct writer *writer, const char *text, unsigned indent, unsigned column)
-{
-    wrap_text(writer->text, text, indent, column, TERMINAL_WIDTH);
-}
-
-static void write_line(struct writer *writer, const char *label, const char *text)
-{
-    unsigned indent = 2 + (unsigned)strlen(label) + 1;
-
-    g_string_append_printf(writer->text, "  %s%s%s ", writer->style->faint, label, writer->style->reset);
-    write_wrapped(writer, text, MIN(indent, 12), indent);
-}
-
-static char *format_time(int64_t time_ns)
-{
-    time_t seconds = time_ns / NS_PER_S - (time_ns % NS_PER_S < 0);
-    int64_t rest_ns = time_ns - seconds * NS_PER_S;
-    struct tm utc;
-    char day[64] = "?";
-
-    if (gmtime_r(&seconds, &utc))
-        (void)strftime(day, sizeof(day), "%Y-%m-%d %H:%M:%S", &utc);
-    return g_strdup_printf("%s.%06" PRId64 " UTC", day, rest_ns / 1000);
-}
-
-static char *format_duration(int64_t ns)
-{
-    if (ns < 1000)
-        return g_strdup_printf("%" PRId64 " ns", ns);
-    if (ns < 1000 * 1000)
-        return g_strdup_printf("%.3g us", ns / 1e3);
-    if (ns < NS_PER_S)
-        return g_strdup_printf("%.3g ms", ns / 1e6);
-    return g_strdup_printf("%.*f s", ns < 10 * NS_PER_S ? 2 : 1, ns / 1e9);
-}
-
-static char *format_offset(const struct writer *writer, int64_t time_ns)
-{
-    return g_strdup_printf("%+.6f s", (time_ns - writer->begin_ns) / 1e9);
-}
 
 static char *plural(size_t count, const char *noun)
 {
@@ -100,7 +29,7 @@ static size_t count_severity(const json_t *findings, const char *severity)
     json_t *finding;
 
     json_array_foreach (findings, index, finding)
-        count += strcmp(text_of(finding, "severity"), severity) == 0;
+        count += strcmp(report_string(finding, "severity"), severity) == 0;
     return count;
 }
 
@@ -112,7 +41,7 @@ static bool nothing_judged(const json_t *report, bool *foreign_out)
     *foreign_out = json_array_size(json_object_get(trace, "recorded_sets")) == 0;
     return json_array_size(json_object_get(report, "findings")) == 0 &&
            json_array_size(json_object_get(report, "inconclusive")) == 0 &&
-           has_number(trace, "known_event_count") && number_of(trace, "known_event_count") == 0;
+           report_has_number(trace, "known_event_count") && report_number(trace, "known_event_count") == 0;
 }
 
 /* Requests would have been recorded, and there was none. */
@@ -123,9 +52,20 @@ static bool nothing_asked(const json_t *report)
 
     json_array_foreach (json_object_get(json_object_get(report, "trace"), "recorded_sets"), index, set)
         if (g_strcmp0(json_string_value(set), "request") == 0)
-            return has_number(latency, "requests") && number_of(latency, "requests") == 0 &&
-                   number_of(latency, "in_flight") == 0;
+            return report_has_number(latency, "requests") && report_number(latency, "requests") == 0 &&
+                   report_number(latency, "in_flight") == 0;
     return false;
+}
+
+/* Nothing is wrong here as far as can be told, so that it is worth while to look elsewhere. */
+static bool is_healthy(const json_t *report)
+{
+    const json_t *findings = json_object_get(report, "findings");
+
+    return count_severity(findings, "error") + count_severity(findings, "warning") == 0 &&
+           json_array_size(json_object_get(report, "suppressed")) == 0 &&
+           json_array_size(json_object_get(report, "inconclusive")) == 0 &&
+           !json_is_true(json_object_get(report, "all_skipped"));
 }
 
 static void write_verdict(struct writer *writer, const json_t *report)
@@ -187,8 +127,7 @@ static void write_verdict(struct writer *writer, const json_t *report)
     else
         g_string_append_printf(
             writer->text,
-            "%sVERDICT: nothing found.%s The device followed its rules as far as was recorded; "
-            "look next at the disk\nbehind it and at the guest.\n",
+            "%sVERDICT: nothing found.%s The device followed its rules as far as was recorded.\n",
             style->good, style->reset);
     if (known > 0)
         g_string_append_printf(writer->text, "%zu known finding%s not counted (see \"Known\").\n", known,
@@ -228,22 +167,22 @@ static void write_subject(struct writer *writer, const json_t *subject)
             g_string_append_printf(line, "%s %" JSON_INTEGER_FORMAT, key, json_integer_value(value));
     }
     if (line->len > 0)
-        write_line(writer, "subject:", line->str);
+        writer_line(writer, "subject:", line->str);
     g_string_free(line, TRUE);
 }
 
 static void write_period(struct writer *writer, const json_t *finding)
 {
-    int64_t begin_ns = number_of(finding, "begin_ns"), end_ns = number_of(finding, "end_ns");
-    char *begin = format_time(begin_ns), *offset = format_offset(writer, begin_ns);
-    char *duration = format_duration(end_ns - begin_ns);
-    int64_t count = number_of(finding, "count");
+    int64_t begin_ns = report_number(finding, "begin_ns"), end_ns = report_number(finding, "end_ns");
+    char *begin = time_text(begin_ns), *offset = writer_offset(writer, begin_ns);
+    char *duration = duration_text(end_ns - begin_ns);
+    int64_t count = report_number(finding, "count");
     GString *line = g_string_new(NULL);
 
     g_string_printf(line, "since %s (%s), for %s", begin, offset, duration);
     if (count > 0)
         g_string_append_printf(line, ", count %" PRId64, count);
-    write_line(writer, "when:", line->str);
+    writer_line(writer, "when:", line->str);
     g_string_free(line, TRUE);
     g_free(begin);
     g_free(offset);
@@ -252,7 +191,7 @@ static void write_period(struct writer *writer, const json_t *finding)
 
 static void write_finding(struct writer *writer, const json_t *finding)
 {
-    const char *severity = text_of(finding, "severity"), *id = text_of(finding, "id");
+    const char *severity = report_string(finding, "severity"), *id = report_string(finding, "id");
     const json_t *evidence = json_object_get(finding, "evidence");
     unsigned column = (unsigned)(strlen(severity) + strlen(id) + 3);
     size_t index;
@@ -260,30 +199,25 @@ static void write_finding(struct writer *writer, const json_t *finding)
 
     g_string_append_printf(writer->text, "\n%s%s %s%s: ", severity_colour(writer, severity), severity, id,
                            writer->style->reset);
-    write_wrapped(writer, text_of(finding, "summary"), 2, column);
+    writer_words(writer, report_string(finding, "summary"), 2, column);
     write_subject(writer, json_object_get(finding, "subject"));
-    if (*text_of(finding, "cause"))
-        write_line(writer, "cause:", text_of(finding, "cause"));
+    if (*report_string(finding, "cause"))
+        writer_line(writer, "cause:", report_string(finding, "cause"));
     write_period(writer, finding);
     json_array_foreach (evidence, index, item) {
-        char *offset = format_offset(writer, number_of(item, "time_ns"));
-        char *line = g_strdup_printf("%-14s %-28s %s", offset, text_of(item, "event"), text_of(item, "text"));
+        char *offset = writer_offset(writer, report_number(item, "time_ns"));
+        char *line = g_strdup_printf("%-14s %-28s %s", offset, report_string(item, "event"), report_string(item, "text"));
 
         if (index == 0)
             g_string_append_printf(writer->text, "  %sevidence:%s\n", writer->style->faint,
                                    writer->style->reset);
         g_string_append(writer->text, "    ");
-        write_wrapped(writer, line, 48, 4);
+        writer_words(writer, line, 48, 4);
         g_free(offset);
         g_free(line);
     }
-    if (*text_of(finding, "advice"))
-        write_line(writer, "advice:", text_of(finding, "advice"));
-}
-
-static void write_heading(struct writer *writer, const char *heading)
-{
-    g_string_append_printf(writer->text, "\n%s%s%s\n", writer->style->bold, heading, writer->style->reset);
+    if (*report_string(finding, "advice"))
+        writer_line(writer, "advice:", report_string(finding, "advice"));
 }
 
 static void write_inconclusive(struct writer *writer, const json_t *entries)
@@ -292,15 +226,15 @@ static void write_inconclusive(struct writer *writer, const json_t *entries)
     json_t *entry;
 
     json_array_foreach (entries, index, entry) {
-        char *begin = format_offset(writer, number_of(entry, "begin_ns"));
-        char *end = format_offset(writer, number_of(entry, "end_ns"));
+        char *begin = writer_offset(writer, report_number(entry, "begin_ns"));
+        char *end = writer_offset(writer, report_number(entry, "end_ns"));
         char *line =
-            g_strdup_printf("%s: %s (%s to %s)", text_of(entry, "id"), text_of(entry, "reason"), begin, end);
+            g_strdup_printf("%s: %s (%s to %s)", report_string(entry, "id"), report_string(entry, "reason"), begin, end);
 
         if (index == 0)
-            write_heading(writer, "Cannot tell");
+            writer_heading(writer, "Cannot tell");
         g_string_append(writer->text, "  ");
-        write_wrapped(writer, line, 4, 2);
+        writer_words(writer, line, 4, 2);
         g_free(begin);
         g_free(end);
         g_free(line);
@@ -309,12 +243,12 @@ static void write_inconclusive(struct writer *writer, const json_t *entries)
 
 static void write_rule(struct writer *writer, const json_t *rule, const char *what)
 {
-    const char *reason = text_of(rule, "reason");
-    char *line = g_strdup_printf("%s:%" PRId64 ": %s: %s%s%s", text_of(rule, "file"), number_of(rule, "line"),
-                                 text_of(rule, "rule"), what, *reason ? " # " : "", reason);
+    const char *reason = report_string(rule, "reason");
+    char *line = g_strdup_printf("%s:%" PRId64 ": %s: %s%s%s", report_string(rule, "file"), report_number(rule, "line"),
+                                 report_string(rule, "rule"), what, *reason ? " # " : "", reason);
 
     g_string_append(writer->text, "  ");
-    write_wrapped(writer, line, 4, 2);
+    writer_words(writer, line, 4, 2);
     g_free(line);
 }
 
@@ -328,12 +262,12 @@ static void write_known(struct writer *writer, const json_t *report)
 
     if (json_array_size(suppressed) + json_array_size(unused) + json_array_size(expired) == 0)
         return;
-    write_heading(writer, "Known");
+    writer_heading(writer, "Known");
     json_array_foreach (suppressed, index, entry) {
-        char *line = g_strdup_printf("%s %s: %s", text_of(entry, "severity"), text_of(entry, "id"), text_of(entry, "summary"));
+        char *line = g_strdup_printf("%s %s: %s", report_string(entry, "severity"), report_string(entry, "id"), report_string(entry, "summary"));
 
         g_string_append(writer->text, "  ");
-        write_wrapped(writer, line, 4, 2);
+        writer_words(writer, line, 4, 2);
         g_string_append(writer->text, "  ");
         write_rule(writer, json_object_get(entry, "suppressed_by"), "matches");
         g_free(line);
@@ -353,7 +287,7 @@ static void write_skipped(struct writer *writer, const json_t *entries)
     json_t *entry;
 
     json_array_foreach (entries, index, entry) {
-        const char *reason = text_of(entry, "reason");
+        const char *reason = report_string(entry, "reason");
         GString *ids = g_hash_table_lookup(by_reason, reason);
 
         if (!ids) {
@@ -361,17 +295,17 @@ static void write_skipped(struct writer *writer, const json_t *entries)
             g_hash_table_insert(by_reason, (gpointer)reason, ids);
             g_ptr_array_add(reasons, (gpointer)reason);
         }
-        g_string_append_printf(ids, "%s%s", ids->len > 0 ? ", " : "", text_of(entry, "id"));
+        g_string_append_printf(ids, "%s%s", ids->len > 0 ? ", " : "", report_string(entry, "id"));
     }
     if (reasons->len > 0)
-        write_heading(writer, "Not checked");
+        writer_heading(writer, "Not checked");
     for (unsigned i = 0; i < reasons->len; i++) {
         const char *reason = g_ptr_array_index(reasons, i);
         GString *ids = g_hash_table_lookup(by_reason, reason);
         char *line = g_strdup_printf("%s: %s", reason, ids->str);
 
         g_string_append(writer->text, "  ");
-        write_wrapped(writer, line, 4, 2);
+        writer_words(writer, line, 4, 2);
         g_free(line);
         g_string_free(ids, TRUE);
     }
@@ -381,14 +315,14 @@ static void write_skipped(struct writer *writer, const json_t *entries)
 
 static void write_stream_entry(struct writer *writer, const json_t *entry, const char *what)
 {
-    const char *path = *text_of(entry, "stream") ? text_of(entry, "stream") : "an unnamed stream";
-    char *begin = format_offset(writer, number_of(entry, "begin_ns"));
+    const char *path = *report_string(entry, "stream") ? report_string(entry, "stream") : "an unnamed stream";
+    char *begin = writer_offset(writer, report_number(entry, "begin_ns"));
     char *end =
-        has_number(entry, "end_ns") ? format_offset(writer, number_of(entry, "end_ns")) : g_strdup("the end");
+        report_has_number(entry, "end_ns") ? writer_offset(writer, report_number(entry, "end_ns")) : g_strdup("the end");
     char *line = g_strdup_printf("%s: %s from %s to %s", path, what, begin, end);
 
     g_string_append(writer->text, "  ");
-    write_wrapped(writer, line, 4, 2);
+    writer_words(writer, line, 4, 2);
     g_free(begin);
     g_free(end);
     g_free(line);
@@ -404,12 +338,12 @@ static void write_losses(struct writer *writer, const json_t *trace)
 
     if (json_array_size(lost) + json_array_size(cut) + json_array_size(unreadable) == 0)
         return;
-    write_heading(writer, "Not seen");
+    writer_heading(writer, "Not seen");
     json_array_foreach (unreadable, index, entry) {
-        char *line = g_strdup_printf("%s: unreadable: %s", text_of(entry, "path"), text_of(entry, "reason"));
+        char *line = g_strdup_printf("%s: unreadable: %s", report_string(entry, "path"), report_string(entry, "reason"));
 
         g_string_append(writer->text, "  ");
-        write_wrapped(writer, line, 4, 2);
+        writer_words(writer, line, 4, 2);
         g_free(line);
     }
     json_array_foreach (cut, index, entry)
@@ -418,63 +352,15 @@ static void write_losses(struct writer *writer, const json_t *trace)
         write_stream_entry(writer, entry, "the tracer discarded events");
 }
 
-static void write_process(struct writer *writer, const json_t *process)
-{
-    GString *line = g_string_new(NULL);
-    const char *key;
-    json_t *value;
-
-    json_object_foreach ((json_t *)process, key, value) {
-        bool is_time = g_str_has_suffix(key, "_ns");
-
-        if (json_is_null(value) || (json_is_string(value) && !*json_string_value(value)))
-            continue;
-        if (line->len > 0)
-            g_string_append(line, ", ");
-        if (json_is_string(value)) {
-            g_string_append_printf(line, "%s %s", key, json_string_value(value));
-        } else if (json_is_integer(value) && is_time) {
-            char *offset = format_offset(writer, json_integer_value(value));
-
-            g_string_append_printf(line, "%.*s %s", (int)(strlen(key) - 3), key, offset);
-            g_free(offset);
-        } else if (json_is_integer(value)) {
-            g_string_append_printf(line, "%s %" JSON_INTEGER_FORMAT, key, json_integer_value(value));
-        }
-    }
-    write_line(writer, "process:", line->str);
-    g_string_free(line, TRUE);
-}
-
-static void write_environment(struct writer *writer, const json_t *trace)
-{
-    char *begin = format_time(writer->begin_ns);
-    char *duration = format_duration(number_of(trace, "end_ns") - writer->begin_ns);
-    char *line =
-        g_strdup_printf("%" PRId64 " events in %s from %s", number_of(trace, "event_count"), duration, begin);
-    size_t index;
-    json_t *entry;
-
-    write_heading(writer, "Recording");
-    json_array_foreach (json_object_get(trace, "paths"), index, entry)
-        write_line(writer, "trace:", json_string_value(entry) ? json_string_value(entry) : "");
-    if (has_number(trace, "begin_ns"))
-        write_line(writer, "holds:", line);
-    json_array_foreach (json_object_get(trace, "processes"), index, entry)
-        write_process(writer, entry);
-    g_free(line);
-    g_free(begin);
-    g_free(duration);
-}
-
-char *report_text(const json_t *source, bool colours)
+char *report_text(const json_t *source, const struct text_options *options)
 {
     json_t *report = printable_json(source);
     const json_t *trace = json_object_get(report, "trace");
     struct writer writer = {
         .text = g_string_new(NULL),
-        .style = colours ? &coloured : &plain,
-        .begin_ns = number_of(trace, "begin_ns"),
+        .style = options->colours ? &coloured : &plain,
+        .width = options->width,
+        .begin_ns = report_number(trace, "begin_ns"),
     };
     size_t index;
     json_t *finding;
@@ -486,7 +372,11 @@ char *report_text(const json_t *source, bool colours)
     write_inconclusive(&writer, json_object_get(report, "inconclusive"));
     write_skipped(&writer, json_object_get(report, "skipped"));
     write_losses(&writer, trace);
-    write_environment(&writer, trace);
+    if (is_healthy(report))
+        write_next_place(&writer, report);
+    if (options->verbose)
+        write_details(&writer, report);
+    write_facts(&writer, report);
     json_decref(report);
     return g_string_free(writer.text, FALSE);
 }

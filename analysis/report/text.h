@@ -2,7 +2,8 @@
  * A report (JSON, see ../README.md) as text for a ticket: the verdict first, then each finding with its evidence and
  * advice, what could not be judged, events lost, and the facts of the environment.
  *
- *     char *text = report_text(report, isatty(STDOUT_FILENO));
+ *     const struct text_options options = { .width = terminal_width(STDOUT_FILENO), .colours = terminal_colours(STDOUT_FILENO) };
+ *     char *text = report_text(report, &options);
  */
 #ifndef ANALYSIS_REPORT_TEXT_H
 #define ANALYSIS_REPORT_TEXT_H
@@ -10,8 +11,14 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+struct text_options {
+    unsigned width; /**< columns to keep to; tables may be wider */
+    bool colours;
+    bool verbose; /**< with the tables of pool, mappings, loops, locks, queues and latency */
+};
+
 /** Never NULL; the caller frees it with g_free(). Members that the report lacks are left out; control characters in names
  * are written out (printable.h). */
-char *report_text(const json_t *report, bool colours);
+char *report_text(const json_t *report, const struct text_options *options);
 
 #endif

@@ -12,13 +12,16 @@
 #include <cmocka.h>
 #include <glib.h>
 
+#include "report/terminal.h"
 #include "report/text.h"
 
 #define TRACE                                                                                                \
     "'trace': {'paths': ['rec'], 'begin_ns': 1700000000000000000, 'end_ns': 1700000002500000000, "           \
     "'event_count': 7, 'known_event_count': %d, 'recorded_sets': [%s], 'interrupted': %s, "                  \
     "'lost_intervals': [], 'cut_streams': [], 'unreadable': [], 'processes': [{'pid': 5, 'name': 'vblkd', "  \
-    "'begin_ns': 1700000000000000000, 'version': '', 'faults': 'skip-interrupt'}]}"
+    "'begin_ns': 1700000000000000000, 'host': 'h1', 'version': '1.2', 'faults': 'skip-interrupt'}]}"
+
+static bool verbose;
 
 static char *render(const char *members, int known, const char *sets, bool interrupted, bool colours)
 {
@@ -34,7 +37,7 @@ static char *render(const char *members, int known, const char *sets, bool inter
     report = json_loads(source, 0, &error);
     if (!report)
         fail_msg("%s: %s", error.text, source);
-    text = report_text(report, colours);
+    text = report_text(report, &(struct text_options){ .width = TERMINAL_WIDTH, .colours = colours, .verbose = verbose });
     json_decref(report);
     g_free(source);
     g_free(trace);
@@ -75,7 +78,7 @@ static void test_finding_is_told_with_all_it_has(void **state)
     assert_says(text, "+1.000000 s    rt_loop:fd_attach            attached");
     assert_says(text, "advice: Detach it.");
     assert_says(text, "7 events in 2.50 s from 2023-11-14 22:13:20.000000 UTC");
-    assert_says(text, "process: pid 5, name vblkd, begin +0.000000 s, faults skip-interrupt");
+    assert_says(text, "process: vblkd (5) on h1, version 1.2\n  faults: skip-interrupt\n");
     assert_null(strstr(text, "class_name"));
     assert_null(strchr(text, '\033'));
     g_free(text);
@@ -117,7 +120,7 @@ static void test_nothing_found_in_a_damaged_recording(void **state)
     json_t *report = json_pack("{s:[], s:[], s:{s:i, s:[s], s:[{s:s, s:i}]}}", "findings", "inconclusive", "trace",
                                "known_event_count", 7, "recorded_sets", "core", "cut_streams", "stream", "rec/c_1",
                                "begin_ns", 5);
-    char *text = report_text(report, false);
+    char *text = report_text(report, &(struct text_options){ .width = TERMINAL_WIDTH });
 
     assert_begins(text, "VERDICT: nothing found in what could be read; 1 stream is damaged");
     g_free(text);
@@ -179,7 +182,7 @@ static void test_colours_on_demand(void **state)
 static void test_survives_a_report_without_anything(void **state)
 {
     json_t *report = json_object();
-    char *text = report_text(report, false);
+    char *text = report_text(report, &(struct text_options){ .width = TERMINAL_WIDTH });
 
     assert_true(strlen(text) > 0);
     g_free(text);
@@ -201,9 +204,101 @@ static void test_control_characters_are_written_out(void **state)
     g_free(text);
 }
 
+#define STAGE(name, mean) "'" name "': {'count': 1000, 'mean_ns': " #mean ", 'p50_ns': 5, 'p99_ns': 2000, 'p999_ns': 3000000}"
+#define LATENCY(queued, backend, total)                                                                                \
+    NO_FINDINGS REST ", 'latency': {'requests': 1000, 'in_flight': 0, 'stages': {" STAGE("queued", queued) ", " STAGE(       \
+        "backend", backend) ", " STAGE("total", total) "}}"
+
+/* 1000 requests in 2.5 s: 2.5 ms each are one in flight all the time. */
+static void test_says_where_to_look_next(void **state)
+{
+    char *text = render(LATENCY(1000000, 1500000, 2500000), 7, "'core', 'request'", false, false);
+
+    assert_says(text, "\nLook next at\n  - the disk below: 60 % of the time of requests went by there (p50 5 ns, p99 2 us, p99.9 3 ms).\n");
+    assert_null(strstr(text, "guest"));
+    g_free(text);
+    text = render(LATENCY(1500000, 1000000, 2500000), 7, "'core', 'request'", false, false);
+    assert_says(text, "the device itself: only 40 % of the time of requests went by in the disk, 60 % in stage queued (p50");
+    g_free(text);
+    text = render(LATENCY(0, 25000, 25000), 7, "'core', 'request'", false, false);
+    assert_says(text, "the guest and its driver ask for little: 1000 requests in 2.50 s, 0.01 in flight on average");
+    assert_says(text, "the disk below: 100 %");
+    g_free(text);
+    text = render(NO_FINDINGS REST ", 'queues': [{'completions': 12}, {'completions': 30}]", 7, "'core'", false, false);
+    assert_says(text, "42 requests were completed in 2.50 s; how long they took was not recorded");
+    g_free(text);
+    text = render(FINDING REST ", 'latency': {'requests': 1, 'stages': {" STAGE("total", 2500000) "}}", 7, "'core'", false, false);
+    assert_null(strstr(text, "Look next"));
+    g_free(text);
+}
+
+static void test_facts_of_a_process(void **state)
+{
+    json_t *report = json_pack(
+        "{s:[], s:[], s:{s:I, s:I, s:[s,s], s:[{s:i, s:s, s:I, s:I, s:i, s:s, s:s, s:i, s:i, s:i, s:n}]}, s:{s:[{s:i, s:i, s:i, s:i}]}}",
+        "findings", "inconclusive", "trace", "begin_ns", (json_int_t)0, "end_ns", (json_int_t)2000000000, "recorded_sets", "core",
+        "loop", "processes", "pid", 5, "name", "vblkd", "begin_ns", (json_int_t)0, "end_ns", (json_int_t)1000000000, "event_count", 9,
+        "pool_policy", "batched", "stack_guard", "mprotect", "max_map_count", 1000, "stack_bytes", 65536, "batch_size", 64,
+        "baseline_ns", "vma", "processes", "pid", 5, "vma_count", 800, "stack_count", 7, "live_count", 3);
+    char *text;
+
+    assert_non_null(report);
+    text = report_text(report, &(struct text_options){ .width = TERMINAL_WIDTH });
+    assert_says(text, "  sets: core, loop\n  process: vblkd (5)\n  policies: pool batched, stack guard mprotect\n");
+    assert_says(text, "  limits: 800 of 1000 mappings in use (80.0 %), 7 stacks, 3 alive, stacks of 64 KiB in batches of 64\n");
+    assert_says(text, "  seen: 9 events from +0.000000 s to +1.000000 s, without a whole baseline\n");
+    g_free(text);
+    json_decref(report);
+}
+
+static void test_tables_when_asked_for(void **state)
+{
+    static const char members[] =
+        NO_FINDINGS REST ", 'loops': [{'pid': 5, 'loop_id': 1, 'name': 'main', 'thread_id': 5, 'busy_ns': 1, 'poll_ns': 0, 'wait_ns': 3}],"
+                         " 'locks': [{'pid': 5, 'lock_id': 3, 'class_name': 'tracked', 'wait_ns': 1500000}],"
+                         " 'pool': {'processes': [{'pid': 5, 'policy': 'none', 'threads': [{'thread_id': 6, 'name': 'io', 'takes': 4}]}]},"
+                         " 'vma': {'processes': [{'pid': 5, 'vma_count': 77}]}, 'queues': [{'pid': 5, 'device': 'disk', 'broken': false}],"
+                         " 'latency': {'requests': 1, 'stages': {" STAGE("total", 2500) "}}";
+    char *text = render(members, 7, "'core'", false, false), *full;
+
+    verbose = true;
+    full = render(members, 7, "'core'", false, false);
+    verbose = false;
+    assert_null(strstr(text, "Loops"));
+    assert_says(full, "\nLatency by stage\n  stage  requests    mean   p50  p90   p99  p99.9  max\n  total      1000  2.5 us  5 ns    -  2 us   3 ms    -\n");
+    assert_says(full, "\nLoops\n  pid  loop  name  thread    busy   poll    wait");
+    assert_says(full, "    5     1  main       5  25.0 %  0.0 %  75.0 %");
+    assert_says(full, "5     3  tracked");
+    assert_says(full, "  1.5 ms     -\n");
+    assert_says(full, "    5       6  io");
+    assert_says(full, "      77");
+    g_free(full);
+    g_free(text);
+}
+
+static void test_lines_keep_to_the_width(void **state)
+{
+    json_t *report = json_pack("{s:[{s:s, s:s, s:s, s:s}], s:[]}", "findings", "id", "loop-hog", "severity", "warning", "summary",
+                               "a b c d e f g h i j k l m n o p q r s t u v w x y z", "advice",
+                               "one two three four five six seven eight nine ten", "inconclusive");
+    char *text = report_text(report, &(struct text_options){ .width = 40 });
+    char **lines = g_strsplit(text, "\n", -1);
+
+    for (char **line = lines; *line; line++)
+        if (strlen(*line) > 40 && !g_str_has_prefix(*line, "  when:"))
+            fail_msg("'%s' is too long", *line);
+    g_strfreev(lines);
+    g_free(text);
+    json_decref(report);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_says_where_to_look_next),
+        cmocka_unit_test(test_facts_of_a_process),
+        cmocka_unit_test(test_tables_when_asked_for),
+        cmocka_unit_test(test_lines_keep_to_the_width),
         cmocka_unit_test(test_control_characters_are_written_out),
         cmocka_unit_test(test_finding_is_told_with_all_it_has),
         cmocka_unit_test(test_nothing_found),
