@@ -427,9 +427,19 @@ static bool is_used(const struct fe_queue *queue, uint16_t used_index)
 {
     const uint16_t both = 1 << VRING_PACKED_DESC_F_AVAIL | 1 << VRING_PACKED_DESC_F_USED;
 
-    if (!queue->layout.packed)
-        return __atomic_load_n(&queue->used->idx, __ATOMIC_ACQUIRE) == used_index;
+    if (!queue->layout.packed) /* after the store of the event index, which the device reads after it has stored this */
+        return le16toh(__atomic_load_n(&queue->used->idx, __ATOMIC_SEQ_CST)) == used_index;
     return (__atomic_load_n(&queue->packed_desc[used_index].flags, __ATOMIC_ACQUIRE) & both) == both;
+}
+
+/* fe_queue_arm() asks for the entry after those that fe_queue_reap() has taken; cases that fill a split ring themselves have
+ * it take none, and an event index that the device has passed interrupts no more. */
+static void ask_for_interrupt(struct fe_queue *queue, uint16_t used_index)
+{
+    if (queue->layout.packed || !queue->layout.event_idx)
+        (void)fe_queue_arm(queue);
+    else
+        __atomic_store_n(queue->used_event, htole16((uint16_t)(used_index - 1)), __ATOMIC_SEQ_CST);
 }
 
 enum seen attempt_wait_used(struct attempt *attempt, unsigned queue_index, uint16_t used_index)
@@ -437,7 +447,7 @@ enum seen attempt_wait_used(struct attempt *attempt, unsigned queue_index, uint1
     struct fe_queue *queue = fe_queue(attempt->fe, queue_index);
 
     for (;;) {
-        (void)fe_queue_arm(queue); /* before the look: what comes after it interrupts */
+        ask_for_interrupt(queue, used_index); /* before the look: what comes after it interrupts */
         if (is_used(queue, used_index))
             return WORKS;
         enum seen seen = wait_one(attempt, queue->call_fd);

@@ -175,7 +175,6 @@ static enum seen act_flip(struct attempt *attempt, const void *argument)
             queue->avail->ring[(uint16_t)(used + i) % 16] = htole16(queue->slots[i].head);
         used = (uint16_t)(used + queue->layout.slot_count);
         __atomic_store_n(&queue->avail->idx, htole16(used), __ATOMIC_RELEASE);
-        *queue->used_event = htole16((uint16_t)(used - 1));
         fe_queue_kick(queue);
         seen = attempt_wait_used(attempt, 0, used);
     }
@@ -261,7 +260,7 @@ const struct hostile_case memory_cases[] = {
           .regions = { { 0, MIB, 0x10000000, 0 }, { MIB, MIB, 0x20000000, 0 } }),
     TABLE("a region at an odd offset", HARMLESS, NULL, .count = 1, .fds = "m", .regions = { { 3, 4096, 0x10000000, 77 } }),
     TABLE("other memory while rings run", HARMLESS, NULL, .count = 1, .fds = "m", .regions = { { 0, MIB, 0x10000000, 0 } }),
-    { "the rings' file is cut", BROKEN, "its file was truncated", act_truncate, (const void *)CUT_ALL, 64, 4096 },
+    { "the rings' file is cut", BROKEN, "guest memory is gone", act_truncate, (const void *)CUT_ALL, 64, 4096 },
     { "the file is cut under a write's data", HARMLESS, NULL, act_truncate, (const void *)CUT_DATA, 64, 4096 },
     CASE("descriptors that change, seed 1", HARMLESS, NULL, act_flip, 1),
     CASE("descriptors that change, seed 2", HARMLESS, NULL, act_flip, 2),
