@@ -34,7 +34,10 @@ extern const char feed_baseline[];
 
 struct feed;
 
-/** @sets: bits of enum event_set that are declared. */
+/**
+ * @sets: bits of enum event_set that are declared. The environment's FEED_WITHOUT names ids of findings, joined by a blank,
+ * which are left out of the report: so a test of a check is tested itself (checks/integration_mutants.py).
+ */
 struct feed *feed_create(unsigned sets);
 struct feed *feed_create_with(unsigned sets, const struct analysis_options *options);
 void feed_destroy(struct feed *feed);
