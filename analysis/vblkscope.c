@@ -8,6 +8,7 @@
 #include "ctl/ctl.h"
 #include "demo/demo.h"
 #include "explain/explain.h"
+#include "lami/lami.h"
 #include "tracepoints/record.h"
 
 #define STATUS_USAGE 2
@@ -20,6 +21,7 @@ static const struct command {
     { "demo", vblkscope_demo_main, "Serve, load, record and judge a healthy and a faulty device" },
     { "record", vblkscope_record_main, "Record what a running or a new device does" },
     { "analyze", vblkscope_analyze_main, "Say what is wrong in a recording" },
+    { "lami", vblkscope_lami_main, "Run the analyses for Trace Compass" },
     { "explain", vblkscope_explain_main, "Say what a finding means and what to do" },
     { "ctl", vblkscope_ctl_main, "Ask a running device, or change it" },
 };

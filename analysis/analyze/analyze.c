@@ -10,6 +10,7 @@
 #include "core/analysis.h"
 #include "input/progress.h"
 #include "input/run.h"
+#include "lami/lami.h"
 #include "report/output.h"
 #include "report/printable.h"
 #include "suppress/suppress.h"
@@ -86,7 +87,7 @@ static char *check_options(struct analyze *analyze)
     if (!analyze->paths)
         return g_strdup("no trace given (give the folder of a recording)");
     if (analyze->format_name && !report_format_by_name(analyze->format_name, &analyze->format))
-        return g_strdup_printf("--format: there is no format '%s' (there are: text, json)",
+        return g_strdup_printf("--format: there is no format '%s' (there are: text, json, lami)",
                                analyze->format_name);
     if (analyze->fail_on_name && !report_severity_by_name(analyze->fail_on_name, &analyze->fail_on))
         return g_strdup_printf("--fail-on: there is no severity '%s' (there are: info, warning, error)",
@@ -105,7 +106,7 @@ static char *parse(struct analyze *analyze, int *argc, char ***argv)
 {
     const GOptionEntry entries[] = {
         { "format", 'f', 0, G_OPTION_ARG_STRING, &analyze->format_name,
-          "Form of the report: text, json (default: text)", "FORMAT" },
+          "Form of the report: text, json, lami (default: text)", "FORMAT" },
         { "verbose", 'v', 0, G_OPTION_ARG_NONE, &analyze->verbose,
           "Add tables of latency, queues, loops, locks, pool and mappings to the text", NULL },
         { "output", 'o', 0, G_OPTION_ARG_FILENAME, &analyze->output,
@@ -236,6 +237,16 @@ static int analyze_inputs(struct analyze *analyze, struct inputs *inputs)
     return status;
 }
 
+/* LAMI has a command line of its own, of which the form of the report is no part. */
+static bool asks_for_lami(char **argv)
+{
+    for (char **word = argv; *word && strcmp(*word, "--") != 0; word++)
+        if (strcmp(*word, "--format=lami") == 0 || strcmp(*word, "-flami") == 0 ||
+            ((strcmp(*word, "--format") == 0 || strcmp(*word, "-f") == 0) && g_strcmp0(word[1], "lami") == 0))
+            return true;
+    return false;
+}
+
 int vblkscope_analyze_main(int argc, char **argv)
 {
     struct analyze analyze = { .stall_seconds = STALL_SECONDS_DEFAULT, .fail_on = SEVERITY_OF_WARNING };
@@ -243,6 +254,8 @@ int vblkscope_analyze_main(int argc, char **argv)
     char *why;
     int status = STATUS_USAGE;
 
+    if (asks_for_lami(argv))
+        return vblkscope_lami_main(argc, argv);
     analysis_options_init(&analyze.options);
     why = parse(&analyze, &argc, &argv);
     if (why) {
