@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """usage: build_trace.py [EVENTS] FOLDER
+       build_trace.py --events [PATTERN]     list the events, with fields, types and the words of enumerations
 
 Write a tiny CTF 1.8 trace, in the shape of lttng-ust 2.13, from a readable list of events (a file, or stdin), so that
 a test can state what happened instead of making it happen.
@@ -400,7 +401,20 @@ stream {
 """
 
 
+def list_events(pattern):
+    sets, fields = read_catalogue()
+    for name in sorted(fields):
+        if not re.search(pattern, name):
+            continue
+        print(f"{name}  ({sets[name]})")
+        for field, kind, words in fields[name]:
+            print(f"    {field}={kind}" + (f"  {' '.join(f'{word}={value}' for word, value in words.items())}" if words else ""))
+
+
 def main():
+    if sys.argv[1:2] == ["--events"] and len(sys.argv) <= 3:
+        list_events(sys.argv[2] if len(sys.argv) == 3 else "")
+        return 0
     if len(sys.argv) not in (2, 3) or sys.argv[1].startswith("-"):
         print(__doc__.strip(), file=sys.stdout if sys.argv[1:] == ["--help"] else sys.stderr)
         return 0 if sys.argv[1:] == ["--help"] else 2

@@ -29,6 +29,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
+import verdicts  # noqa: E402
 from analyze_tool import analyze, run  # noqa: E402
 from report.schema import breaches  # noqa: E402
 
@@ -87,6 +88,13 @@ def judge(expected, result, checks):
             yield f"{id} is not skipped"
 
 
+def row(name, expected, result):
+    """For the table of verdicts."""
+    found = [] if result.status == 2 else [f["id"] for f in result.report["findings"] if f["severity"] != "info"]
+    wanted = [entry["id"] for entry in expected.get("must", ())]
+    return verdicts.row(name, wanted, [id for id in found if id in wanted or id not in expected.get("may", ())])
+
+
 def main():
     expected = json.loads((HERE / "expected.json").read_text())
     names = sys.argv[1:] or list(expected)
@@ -97,12 +105,17 @@ def main():
             archive.extractall(folder)
 
         def one(name):
-            return list(judge(expected[name], analyze(os.path.join(folder, name)), checks))
+            result = analyze(os.path.join(folder, name))
+            return list(judge(expected[name], result, checks)), row(name, expected[name], result)
 
+        rows = []
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            for name, wrong in zip(names, pool.map(one, names)):
+            for name, (wrong, its_row) in zip(names, pool.map(one, names)):
                 print(f"FAIL {name}: {'; '.join(wrong)}" if wrong else f"ok   {name}", flush=True)
                 failed += bool(wrong)
+                rows.append(its_row)
+    if names == list(expected):
+        print(verdicts.tell("cases", rows))
     print(f"{len(names) - failed} passed, {failed} failed")
     return 1 if failed else 0
 
