@@ -66,6 +66,7 @@ static void process_free(void *data)
             slot->env.check->destroy(slot->state);
     }
     g_free(process->check_slots);
+    dialect_free(process);
     process_destroy(process);
 }
 
@@ -192,8 +193,8 @@ unsigned analysis_add_trace(struct analysis *analysis, const struct analysis_tra
             break;
         }
     }
+    memcpy(trace->declared, description->declared, sizeof(trace->declared));
     for (unsigned id = 0; id < EVENT_COUNT; id++) {
-        trace->declared[id] = description->declared[id];
         /* `acquired` is also recorded with the core set, filtered: alone it is no sign of the lock set. */
         if (trace->declared[id] && id != EVENT_rt_lock_acquired)
             trace->recorded[event_classes[id].set] = true;
@@ -300,6 +301,8 @@ bool process_declares(const struct process *process, enum event_id id)
 {
     const struct analysis *analysis = process->analysis;
 
+    if (process->dialect)
+        return id < EVENT_COUNT && process->derives[id];
     for (unsigned i = 0; i < analysis->traces->len; i++) {
         const struct trace *trace = g_ptr_array_index(analysis->traces, i);
 
@@ -313,6 +316,8 @@ bool process_records(const struct process *process, enum event_set set)
 {
     const struct analysis *analysis = process->analysis;
 
+    if (process->dialect)
+        return (process->derived_sets >> set) & 1;
     for (unsigned i = 0; i < analysis->traces->len; i++) {
         const struct trace *trace = g_ptr_array_index(analysis->traces, i);
 
@@ -326,6 +331,12 @@ static bool may_run(const struct process *process, const struct check_class *che
 {
     if (check->needs_nothing)
         return true;
+    if (process->dialect) {
+        for (unsigned i = 0; i < CHECK_IDS_MAX && check->ids[i]; i++)
+            if (!dialect_skip(process, check->ids[i]))
+                return true;
+        return false;
+    }
     if (!process_records(process, SET_CORE))
         return false;
     for (unsigned set = 0; set < SET_COUNT; set++)
@@ -352,15 +363,19 @@ static void start_checks(struct analysis *analysis, struct process *process)
     }
 }
 
-static struct process *need_process(struct analysis *analysis, struct stream *stream, int64_t vpid)
+/* Without process context, processes of different dialects are told apart by that. */
+static struct process *need_process(struct analysis *analysis, struct stream *stream,
+                                    const struct event *event)
 {
+    int64_t vpid = event->vpid;
     struct process *process;
 
     if (vpid == EVENT_UNKNOWN_ID)
         vpid = stream->trace->vpid;
     for (unsigned i = 0; i < analysis->processes->len; i++) {
         process = g_ptr_array_index(analysis->processes, i);
-        if (process->vpid == vpid && process->trace->group == stream->trace->group)
+        if (process->vpid == vpid && process->trace->group == stream->trace->group &&
+            process->dialect == dialect_of(event->id))
             return process;
     }
     process = process_create(analysis, stream->trace, vpid, analysis->processes->len);
@@ -372,6 +387,7 @@ static struct process *need_process(struct analysis *analysis, struct stream *st
                 MAX(process->latest_loss_end_ns, g_array_index(other->losses, struct loss, j).end_ns);
     }
     g_ptr_array_add(analysis->processes, process);
+    dialect_begin(process, event);
     start_checks(analysis, process);
     return process;
 }
@@ -380,7 +396,7 @@ static void switch_origin(struct analysis *analysis, struct stream *stream, cons
 {
     struct thread *thread = NULL;
 
-    stream->process = need_process(analysis, stream, event->vpid);
+    stream->process = need_process(analysis, stream, event);
     if (event->vtid != EVENT_UNKNOWN_ID) {
         bool known = false;
 
@@ -393,26 +409,36 @@ static void switch_origin(struct analysis *analysis, struct stream *stream, cons
     stream->thread = thread;
     stream->vpid = event->vpid;
     stream->vtid = event->vtid;
+    stream->dialect = dialect_of(event->id);
 }
 
 void analysis_event(struct analysis *analysis, const struct event *event)
 {
     struct stream *stream = g_ptr_array_index(analysis->streams, event->stream);
-    const GArray *subscribers = analysis->subscribers[event->id];
-    struct occurrence what;
-    struct process *process;
 
     note_time(analysis, event->time_ns);
     analysis->event_count++;
     analysis->known_count++;
-    if (!stream->process || stream->vpid != event->vpid || stream->vtid != event->vtid)
+    if (!stream->process || stream->vpid != event->vpid || stream->vtid != event->vtid ||
+        stream->dialect != dialect_of(event->id))
         switch_origin(analysis, stream, event);
+    stream->channel->last_ns = event->time_ns;
+    if (!stream->process->event_count)
+        stream->process->first_ns = event->time_ns;
+    if (G_LIKELY(!stream->dialect))
+        analysis_judge(analysis, stream, event);
+    else
+        dialect_take(analysis, stream, event);
+}
+
+void analysis_judge(struct analysis *analysis, struct stream *stream, const struct event *event)
+{
+    const GArray *subscribers = analysis->subscribers[event->id];
+    struct process *process = stream->process;
+    struct occurrence what;
+
     stream->channel->seen[event->id] = true;
     stream->channel->seen_set[event_classes[event->id].set] = true;
-    stream->channel->last_ns = event->time_ns;
-    process = stream->process;
-    if (!process->event_count)
-        process->first_ns = event->time_ns;
     model_update(process, stream->thread, event, &what);
     if (event->id == EVENT_vblk_request_end)
         latency_event(analysis->latency, &what);
@@ -467,18 +493,40 @@ static const char *skip_reason(const struct analysis *analysis, const struct che
     return any && best < SET_COUNT ? reasons[best] : "no event of a known dialect";
 }
 
+/* A finding is skipped if no process could be judged by it; a process's dialect may decide some of a check's findings only. */
+static void find_skips(const struct analysis *analysis, struct check_run *run)
+{
+    const char *own = skip_reason(analysis, run->check);
+
+    run->ran = false;
+    for (unsigned i = 0; i < CHECK_IDS_MAX && run->check->ids[i]; i++) {
+        run->skip[i] = own;
+        for (unsigned j = 0; own && j < analysis->processes->len; j++) {
+            const struct process *process = g_ptr_array_index(analysis->processes, j);
+
+            if (process->dialect)
+                run->skip[i] = dialect_skip(process, run->check->ids[i]);
+            if (!run->skip[i])
+                break;
+        }
+        run->ran |= !run->skip[i];
+    }
+}
+
 void analysis_finish(struct analysis *analysis, bool interrupted)
 {
     if (analysis->finished)
         return;
     analysis->finished = true;
     analysis->interrupted = interrupted;
+    for (unsigned i = 0; i < analysis->processes->len; i++)
+        dialect_finish(g_ptr_array_index(analysis->processes, i));
     for (unsigned i = 0; i < analysis->run_count; i++) {
         struct check_run *run = &analysis->runs[i];
 
         if (!run->selected)
             continue;
-        run->skip = skip_reason(analysis, run->check);
+        find_skips(analysis, run);
         for (unsigned j = 0; j < analysis->processes->len; j++) {
             const struct process *process = g_ptr_array_index(analysis->processes, j);
             const struct check_slot *slot = &process->check_slots[i];
@@ -486,7 +534,7 @@ void analysis_finish(struct analysis *analysis, bool interrupted)
             if (slot->active && run->check->finish)
                 run->check->finish(slot->state);
         }
-        if (run->check->shared_finish && !run->skip)
+        if (run->check->shared_finish && run->ran)
             run->check->shared_finish(run->shared);
     }
     findings_sort(analysis);
@@ -509,6 +557,8 @@ int analysis_exit_status(const struct analysis *analysis)
 
 bool check_judges(const struct check_env *env, const char *id)
 {
+    if (env->process->dialect && dialect_skip(env->process, id))
+        return false;
     for (unsigned i = 0; i < env->analysis->run_count; i++)
         for (unsigned j = 0; j < CHECK_IDS_MAX && check_registry[i]->ids[j]; j++)
             if (!strcmp(check_registry[i]->ids[j], id))

@@ -50,7 +50,7 @@ struct analysis_trace {
     const char *procname;          /**< per-pid traces: environment, or NULL */
     int64_t vpid;                  /**< per-pid traces: environment; EVENT_UNKNOWN_ID otherwise */
     const char *clock_uuid;        /**< or NULL; traces with different ones may not be comparable in time */
-    bool declared[EVENT_COUNT];    /**< event class exists in the metadata */
+    bool declared[EVENT_CLASS_COUNT];    /**< event class exists in the metadata */
 };
 
 unsigned analysis_add_trace(struct analysis *analysis, const struct analysis_trace *trace);
@@ -63,6 +63,7 @@ struct analysis_stream {
 
 unsigned analysis_add_stream(struct analysis *analysis, unsigned trace_index, const struct analysis_stream *stream);
 
+/** Of ours or of a dialect (core/dialect.h). */
 void analysis_event(struct analysis *analysis, const struct event *event);
 
 /** An event of no known dialect was seen (it only counts). */

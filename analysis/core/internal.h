@@ -3,6 +3,7 @@
 #define ANALYSIS_CORE_INTERNAL_H
 
 #include "checks/registry.h"
+#include "core/dialect.h"
 #include "core/check.h"
 
 struct evidence {
@@ -39,7 +40,8 @@ struct unreadable {
 struct check_run {
     const struct check_class *check;
     bool selected;    /* by options */
-    const char *skip; /* reason, NULL: it runs */
+    const char *skip[CHECK_IDS_MAX]; /* of each id: reason, NULL: it is judged in some process */
+    bool ran;
     void *shared;
 };
 
@@ -67,6 +69,17 @@ struct analysis {
     struct latency *latency;
     struct series *series; /* NULL: not asked for */
 };
+
+/* Let the model and the checks take an event of ours whose origin is known. */
+void analysis_judge(struct analysis *analysis, struct stream *stream, const struct event *event);
+
+/* core/dialect.c: what the processes that speak a dialect need of the analysis. */
+void dialect_begin(struct process *process, const struct event *event);
+void dialect_take(struct analysis *analysis, struct stream *stream, const struct event *event);
+void dialect_finish(struct process *process);
+void dialect_free(struct process *process);
+/* Why the finding is not judged in the process; NULL: it is. */
+const char *dialect_skip(const struct process *process, const char *finding_id);
 
 void finding_free(void *finding);
 json_t *finding_json(const struct finding *finding);

@@ -120,9 +120,10 @@ static json_t *skipped_json(const struct analysis *analysis)
     for (unsigned i = 0; i < analysis->run_count; i++) {
         const struct check_run *run = &analysis->runs[i];
 
-        for (unsigned j = 0; run->selected && run->skip && j < CHECK_IDS_MAX && run->check->ids[j]; j++)
-            json_array_append_new(skipped,
-                                  json_pack("{s:s, s:s}", "id", run->check->ids[j], "reason", run->skip));
+        for (unsigned j = 0; run->selected && j < CHECK_IDS_MAX && run->check->ids[j]; j++)
+            if (run->skip[j])
+                json_array_append_new(
+                    skipped, json_pack("{s:s, s:s}", "id", run->check->ids[j], "reason", run->skip[j]));
     }
     return skipped;
 }
@@ -137,7 +138,7 @@ static bool all_skipped(const struct analysis *analysis)
 
         if (!run->selected || run->check->needs_nothing)
             continue;
-        if (!run->skip)
+        if (run->ran)
             return false;
         any = true;
     }

@@ -45,7 +45,7 @@ struct packet_layout {
 struct metadata {
     bool has_uuid;
     uint8_t uuid[16];
-    bool declared[EVENT_COUNT];
+    bool declared[EVENT_CLASS_COUNT];
     struct packet_layout layout;
 };
 

@@ -212,6 +212,7 @@ struct baseline {
 
 struct analysis;
 struct trace;
+struct dialect; /* core/dialect.h */
 
 struct process {
     struct analysis *analysis;
@@ -240,6 +241,13 @@ struct process {
     uint64_t ended_handler; /**< to be freed by model_sweep(); 0: none */
     uint64_t ended_request; /**< the same */
     bool sweep_loop;
+
+    const struct dialect *dialect; /**< NULL: it speaks our own */
+    void *dialect_state;           /**< owned by core */
+    bool *derives;                 /**< with a dialect, by enum event_id: events of ours that may come of it */
+    unsigned derived_sets;         /**< the same, a bit for each set */
+    uint32_t last_stream;          /**< with a dialect: of its last event */
+    bool has_threads;              /**< with a dialect: its events carry the thread's id */
 
     struct check_slot *check_slots; /**< one per registered check; owned by core */
 };

@@ -14,7 +14,7 @@ struct trace {
     char *path, *hostname, *procname, *clock_uuid;
     char *group_key;
     int64_t vpid;
-    bool declared[EVENT_COUNT];
+    bool declared[EVENT_CLASS_COUNT];
     bool recorded[SET_COUNT];
 };
 
@@ -43,6 +43,7 @@ struct stream {
     int64_t vpid, vtid;
     struct process *process;
     struct thread *thread;
+    const struct dialect *dialect; /**< of that event */
 };
 
 /**
