@@ -230,16 +230,15 @@ static void advise(const struct contention *contention, const struct lock_state 
         finding_advice(
             finding,
             "It is a coroutine mutex that is never held across a yield, so a thread mutex would do: a wait "
-            "(%.1f us on average) is mostly the way through the waiter's loop, not the holding (%.1f us). "
-            "For the tracked requests: --request-lock=sharded.",
-            wait_us, hold_us);
+            "(%.1f us on average) is mostly the way through the waiter's loop, not the holding (%.1f us).%s",
+            wait_us, hold_us, process->dialect ? "" : " For the tracked requests: --request-lock=sharded.");
     else if (model && model->kind == COROUTINE_MUTEX && hold_us < wait_us / 10)
         finding_advice(
             finding,
             "It is held for %.1f us and waited for for %.1f us: being woken costs more than the lock "
             "protects. If it is never held across a yield (record the sets lock and coroutine to see), "
-            "a thread mutex would do; for the tracked requests: --request-lock=sharded.",
-            hold_us, wait_us);
+            "a thread mutex would do%s.",
+            hold_us, wait_us, process->dialect ? "" : "; for the tracked requests: --request-lock=sharded");
     else
         finding_advice(
             finding,

@@ -143,7 +143,7 @@ static void describe(const struct process *process, const struct hog *hog, char 
     const struct handler *handler = &hog->handler;
 
     if (!hog->handler_id)
-        g_snprintf(text_out, size, "published work or a timer");
+        g_snprintf(text_out, size, process->dialect ? "a coroutine" : "published work or a timer");
     else if (handler->role == ROLE_HOST_NOTIFIER)
         g_snprintf(text_out, size, "handler %" PRIu64 " (queue %" PRIu16 " of %s)", hog->handler_id,
                    handler->queue_index, device_text(process, handler->device_id));

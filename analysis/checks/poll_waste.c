@@ -8,6 +8,7 @@
 #include <inttypes.h>
 
 #include "core/check.h"
+#include "core/dialect.h"
 
 static const enum event_id events[] = { EVENT_rt_loop_poll_adjust, EVENT_rt_loop_poll_end, EVENT_COUNT };
 
@@ -117,7 +118,9 @@ static void tell_keeper(struct finding *finding, const struct process *process, 
     if (!keeper)
         return;
     handler = process_handler(process, keeper->handler_id);
-    if (!keeper->handler_id)
+    if (process->dialect)
+        g_snprintf(name_out, name_size, "a handler that %s does not name", process->dialect->name);
+    else if (!keeper->handler_id)
         g_snprintf(name_out, name_size, "notifications");
     else if (handler && handler->role == ROLE_HOST_NOTIFIER)
         g_snprintf(name_out, name_size, "handler %" PRIu64 " (queue %" PRIu16 " of %s)", handler->id,
@@ -125,7 +128,7 @@ static void tell_keeper(struct finding *finding, const struct process *process, 
     else
         g_snprintf(name_out, name_size, "handler %" PRIu64 " (%s)", keeper->handler_id,
                    role_text(handler ? handler->role : ROLE_UNKNOWN));
-    if (keeper->handler_id) {
+    if (keeper->handler_id && !process->dialect) {
         finding_subject(finding, "handler_id", json_integer((json_int_t)keeper->handler_id));
         if (handler)
             finding_subject(finding, "fd", json_integer(handler->fd));
@@ -168,8 +171,9 @@ static void judge(const struct poll_waste *waste, const struct loop *loop)
         name, 100.0 * (double)poll_ns / (double)all_ns, 100.0 * (double)useful / (double)polls, keeper);
     finding_advice(
         finding,
-        "Lower --poll-max-ns, or turn polling off for this load: the processor time is spent for nothing. "
-        "Keep it where latency matters more than the processor.");
+        "Lower %s, or turn polling off for this load: the processor time is spent for nothing. "
+        "Keep it where latency matters more than the processor.",
+        process->dialect ? "poll-max-ns of the iothread object" : "--poll-max-ns");
 }
 
 static gint by_loop(const void *a, const void *b)

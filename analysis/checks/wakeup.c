@@ -74,6 +74,7 @@ struct waiter {
 struct wakeups {
     struct check_env *env;
     GHashTable *waiters; /* by loop id */
+    bool sees_notifies;  /* else nothing can be said of them, nor whether a loop only was slow to wake */
     unsigned ended_late; /* how many of them want to know what ended their sleep */
 };
 
@@ -90,6 +91,7 @@ static void *create(struct check_env *env)
     struct wakeups *wakeups = g_new0(struct wakeups, 1);
 
     wakeups->env = env;
+    wakeups->sees_notifies = process_declares(env->process, EVENT_rt_loop_notify);
     wakeups->waiters = g_hash_table_new_full(NULL, NULL, NULL, waiter_free);
     return wakeups;
 }
@@ -232,7 +234,7 @@ static const struct publication *kept_waiting(const struct wakeups *wakeups, con
 {
     const int64_t limit_ns = wakeups->env->options->late_wakeup_ns;
 
-    for (unsigned i = 0; i < kept(waiter); i++) {
+    for (unsigned i = 0; wakeups->sees_notifies && i < kept(waiter); i++) {
         const struct publication *publication = &waiter->pending[i];
         const int64_t from_ns =
             sleep->known ? MAX(sleep->since_ns, publication->time_ns) : publication->time_ns;
@@ -403,7 +405,7 @@ static void tell_publication(struct finding *finding, const struct process *proc
     else
         finding_evidence(finding, publication->time_ns, EVENT_rt_loop_publish, "%s hands %s to %s", thread,
                          kind_text(publication->kind), loop);
-    if (publication->announced)
+    if (publication->announced || !process_declares(process, EVENT_rt_loop_notify))
         return;
     if (publication->notified == NOT_NOTIFIED)
         finding_evidence(finding, publication->time_ns, EVENT_rt_loop_publish, "%s does not notify %s of it",
@@ -455,7 +457,7 @@ static bool settling_may_be_lost(const struct wakeups *wakeups, const struct loo
 static bool notify_may_be_lost(const struct wakeups *wakeups, const struct publication *publication,
                                int64_t end_ns, struct loss *loss_out)
 {
-    if (publication->notified != NOT_NOTIFIED || publication->announced)
+    if (publication->notified != NOT_NOTIFIED || publication->announced || !wakeups->sees_notifies)
         return false;
     return loss_hides(wakeups->env->process, publication->vtid, EVENT_rt_loop_notify, publication->time_ns,
                       end_ns, loss_out);
@@ -475,6 +477,7 @@ static void report_lost(const struct wakeups *wakeups, const struct waiter *wait
     const struct publication *publication = &waiter->pending[0];
     const bool unread = wrote_since(waiter, MAX(loop->sleep.since_ns, publication->time_ns));
     const enum notified notified = unread ? WRITTEN : publication->notified;
+    const bool told = publication->announced || wakeups->sees_notifies;
     const char *name = loop_text(process, loop->id);
     struct finding *finding = finding_get(wakeups->env, "lost-wakeup", "loop %" PRIu32, loop->id);
 
@@ -482,7 +485,8 @@ static void report_lost(const struct wakeups *wakeups, const struct waiter *wait
     finding_span(finding, MIN(publication->time_ns, MAX(loop->sleep.since_ns, publication->time_ns)), end_ns);
     finding_add_count(finding, waiter->pending_count);
     finding_subject_loop(finding, process, loop->id);
-    finding_cause(finding, "%s", cause_text(notified));
+    if (told)
+        finding_cause(finding, "%s", cause_text(notified));
     tell_publication(finding, process, loop->id, publication);
     finding_evidence(finding, loop->sleep.since_ns, EVENT_rt_loop_wait_begin, "%s blocks without limit",
                      name);
@@ -497,8 +501,13 @@ static void report_lost(const struct wakeups *wakeups, const struct waiter *wait
         finding,
         "%s sleeps without limit on work that was handed to it (%s), for %.1f s to the end: its wake-up "
         "was lost",
-        name, cause_text(notified), (double)(end_ns - publication->time_ns) / 1e9);
-    advise(finding, notified);
+        name, told ? cause_text(notified) : "whether it was notified is not recorded",
+        (double)(end_ns - publication->time_ns) / 1e9);
+    if (told)
+        advise(finding, notified);
+    else
+        finding_advice(finding, "Look at who handed it in, and whether that path notifies the loop; in the debugger, whether "
+                                "the loop's thread is still in its wait, with which descriptors, and what `notified` says.");
 }
 
 static int64_t waited_ns(const struct waiter *waiter, const struct loop *loop, int64_t end_ns)

@@ -42,6 +42,19 @@ static void losses_json(const struct analysis *analysis, json_t *lost, json_t *c
     }
 }
 
+/* What a process that speaks a dialect is judged by: less than the skipped findings tell, if other processes are of our own. */
+static void add_dialect(const struct process *process, json_t *object)
+{
+    const char *const *id = analysis_check_ids();
+    json_t *judged = json_array();
+
+    for (; *id; id++)
+        if (!dialect_skip(process, *id))
+            json_array_append_new(judged, json_string(*id));
+    json_object_set_new(object, "dialect", json_string(process->dialect->name));
+    json_object_set_new(object, "judged", judged);
+}
+
 static json_t *process_json(const struct process *process)
 {
     static const char *const options[] = { "version",     "pool_policy",  "notify_policy", "request_lock",
@@ -58,6 +71,8 @@ static json_t *process_json(const struct process *process)
     json_object_set_new(object, "end_ns", json_integer(process->last_ns));
     json_object_set_new(object, "event_count", json_integer((json_int_t)process->event_count));
     json_object_set_new(object, "baseline_ns", known == INT64_MAX ? json_null() : json_integer(known));
+    if (process->dialect)
+        add_dialect(process, object);
     for (unsigned i = 0; process->info.valid && i < G_N_ELEMENTS(options); i++)
         json_object_set_new(object, options[i],
                             text_or_null(process->info_text[i] ? process->info_text[i] : ""));
@@ -87,6 +102,9 @@ static json_t *trace_json(const struct analysis *analysis)
         for (unsigned set = 0; set < SET_COUNT; set++)
             recorded[set] |= trace->recorded[set];
     }
+    for (unsigned i = 0; i < analysis->processes->len; i++)
+        for (unsigned set = 0; set < SET_COUNT; set++)
+            recorded[set] |= (((const struct process *)g_ptr_array_index(analysis->processes, i))->derived_sets >> set) & 1;
     for (unsigned set = 0; set < SET_COUNT; set++)
         if (recorded[set])
             json_array_append_new(sets, json_string(event_set_names[set]));

@@ -141,9 +141,12 @@ static void loops_of(const struct process *process, json_t *loops)
                                 GREW(loop, event_writes_while_polling, rt_loop_sample));
             json_object_set_new(object, "polls", GREW(loop, polls, rt_loop_sample));
             json_object_set_new(object, "polls_useful", GREW(loop, polls_useful, rt_loop_sample));
-            json_object_set_new(object, "busy_ns", GREW(loop, busy_ns, rt_loop_sample));
+            /* a dialect tells how long a loop polls, not how it divides up the rest */
+            json_object_set_new(object, "busy_ns",
+                                process->dialect ? json_null() : GREW(loop, busy_ns, rt_loop_sample));
             json_object_set_new(object, "poll_ns", GREW(loop, poll_ns, rt_loop_sample));
-            json_object_set_new(object, "wait_ns", GREW(loop, wait_ns, rt_loop_sample));
+            json_object_set_new(object, "wait_ns",
+                                process->dialect ? json_null() : GREW(loop, wait_ns, rt_loop_sample));
         }
         json_array_append_new(loops, object);
     }

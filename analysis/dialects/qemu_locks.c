@@ -125,6 +125,12 @@ static void release(struct qemu *qemu, struct mutex *mutex)
                 .coroutine_id = mutex->holder_coroutine_id);
 }
 
+static void acquired(struct qemu *qemu, const struct mutex *mutex, int64_t tid, uint64_t coroutine_id, bool told)
+{
+    QEMU_DERIVE(qemu, rt_lock_acquired, .lock_id = mutex->id, .thread_id = tid, .coroutine_id = coroutine_id,
+                .waited = told);
+}
+
 /* @since_ns: waited since then; 0: not at all. @told: a wait came before. */
 static void take(struct qemu *qemu, struct mutex *mutex, int64_t tid, uint64_t coroutine_id, int64_t since_ns,
                  bool told)
@@ -144,19 +150,22 @@ static void take(struct qemu *qemu, struct mutex *mutex, int64_t tid, uint64_t c
     if (!mutex->is_sampled)
         g_ptr_array_add(qemu->sampled, mutex);
     mutex->is_sampled = true;
-    QEMU_DERIVE(qemu, rt_lock_acquired, .lock_id = mutex->id, .thread_id = tid, .coroutine_id = coroutine_id,
-                .waited = told);
+    acquired(qemu, mutex, tid, coroutine_id, told);
 }
 
 /* --- thread mutexes ------------------------------------------------------------------------------------ */
 
+/* Of its own thread's: a recursive one is had at once; what another coroutine of the thread holds may never be. */
 static void wanted(struct qemu *qemu, struct qemu_thread *thread, struct mutex *mutex)
 {
+    const uint64_t coroutine_id = qemu_current_coroutine(qemu, thread);
+
     thread->waits_for = mutex->address;
     thread->waits_since_ns = qemu->event->time_ns;
-    thread->wait_told = mutex->is_held && mutex->holder_tid != thread->tid;
+    thread->wait_told =
+        mutex->is_held && (mutex->holder_tid != thread->tid || mutex->holder_coroutine_id != coroutine_id);
     if (thread->wait_told)
-        wait(qemu, mutex, thread->tid, qemu_current_coroutine(qemu, thread));
+        wait(qemu, mutex, thread->tid, coroutine_id);
 }
 
 static void taken(struct qemu *qemu, struct qemu_thread *thread, struct mutex *mutex)
@@ -170,6 +179,10 @@ static void taken(struct qemu *qemu, struct qemu_thread *thread, struct mutex *m
     if (mutex->is_held && mutex->holder_tid == thread->tid &&
         qemu->process->latest_loss_end_ns < mutex->taken_ns) {
         mutex->depth++; /* a recursive one; unless its release was lost */
+        if (wanted_it && thread->wait_told) { /* the wait is over, the outer acquisition holds it still */
+            acquired(qemu, mutex, thread->tid, qemu_current_coroutine(qemu, thread), true);
+            acquired(qemu, mutex, mutex->holder_tid, mutex->holder_coroutine_id, false);
+        }
         return;
     }
     take(qemu, mutex, thread->tid, qemu_current_coroutine(qemu, thread), waited ? thread->waits_since_ns : 0,

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/dialect.h"
 #include "model/holding.h"
 #include "model/trace.h"
 
@@ -291,7 +292,9 @@ const char *process_name(const struct process *process)
 
     if (process->trace->procname)
         return process->trace->procname;
-    return main_thread ? main_thread->name : NULL; /* the main thread bears the program's name */
+    if (main_thread && main_thread->name)
+        return main_thread->name; /* the main thread bears the program's name */
+    return process->dialect ? process->dialect->name : NULL;
 }
 
 const char *process_text(const struct process *process)

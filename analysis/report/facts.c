@@ -76,6 +76,18 @@ static void write_limits(struct writer *writer, const json_t *process, const jso
     end_line(writer, "limits:", line);
 }
 
+/* With a dialect: by what it is judged at all. */
+static void write_judged(struct writer *writer, const json_t *process)
+{
+    GString *line = g_string_new(NULL);
+    size_t index;
+    json_t *id;
+
+    json_array_foreach (json_object_get(process, "judged"), index, id)
+        append(line, "%s", json_string_value(id) ? json_string_value(id) : "");
+    end_line(writer, "judged by:", line);
+}
+
 static void write_process(struct writer *writer, const json_t *report, const json_t *process)
 {
     const json_t *pid = json_object_get(process, "pid");
@@ -87,11 +99,14 @@ static void write_process(struct writer *writer, const json_t *report, const jso
         g_string_append_printf(line, " (%" JSON_INTEGER_FORMAT ")", json_integer_value(pid));
     if (*host)
         g_string_append_printf(line, " on %s", host);
+    if (*report_string(process, "dialect"))
+        append(line, "events of %s", report_string(process, "dialect"));
     if (*version)
         append(line, "version %s", version);
     if (report_has_number(process, "contract_version"))
         append(line, "trace contract %" PRId64, report_number(process, "contract_version"));
     end_line(writer, "process:", line);
+    write_judged(writer, process);
     write_policies(writer, process);
     write_limits(writer, process, of_process(json_object_get(report, "vma"), pid),
                  of_process(json_object_get(report, "pool"), pid));
@@ -108,7 +123,7 @@ static void write_process(struct writer *writer, const json_t *report, const jso
 
         append(seen, "all that existed is known since %s", baseline);
         g_free(baseline);
-    } else if (report_has_number(process, "begin_ns")) {
+    } else if (report_has_number(process, "begin_ns") && !*report_string(process, "dialect")) {
         append(seen, "without a whole baseline");
     }
     end_line(writer, "seen:", seen);

@@ -68,6 +68,32 @@ static bool is_healthy(const json_t *report)
            !json_is_true(json_object_get(report, "all_skipped"));
 }
 
+/* The first process that speaks a dialect of its own (QEMU's); NULL: none. */
+static const json_t *find_dialect(const json_t *report)
+{
+    const json_t *process;
+    size_t index;
+
+    json_array_foreach (json_object_get(json_object_get(report, "trace"), "processes"), index, process)
+        if (*report_string(process, "dialect"))
+            return process;
+    return NULL;
+}
+
+/* Under a verdict: whose events it rests on, and on how little. */
+static void write_dialect(struct writer *writer, const json_t *report)
+{
+    const json_t *process = find_dialect(report);
+    char *line;
+
+    if (!process)
+        return;
+    line = g_strdup_printf("This is a trace of %s: its own events tell enough for %zu of the findings (see \"Recording\").",
+                           report_string(process, "dialect"), json_array_size(json_object_get(process, "judged")));
+    writer_words(writer, line, 0, 0);
+    g_free(line);
+}
+
 static void write_verdict(struct writer *writer, const json_t *report)
 {
     const json_t *findings = json_object_get(report, "findings");
@@ -88,8 +114,13 @@ static void write_verdict(struct writer *writer, const json_t *report)
     if (nothing && foreign)
         g_string_append_printf(
             writer->text,
-            "%sNOTHING TO JUDGE%s: this is not a recording of vblkd: no event of a known kind.\n",
+            "%sNOTHING TO JUDGE%s: this is not a recording of vblkd (or QEMU): no event of a known kind.\n",
             style->warning, style->reset);
+    else if (json_is_true(json_object_get(report, "all_skipped")) && find_dialect(report))
+        g_string_append_printf(writer->text,
+                               "%sNOTHING WAS CHECKED%s: none of the relevant events was recorded. Record again with all of "
+                               "them\n(lttng enable-event --userspace 'qemu:*').\n",
+                               style->error, style->reset);
     else if (json_is_true(json_object_get(report, "all_skipped")))
         g_string_append_printf(
             writer->text,
@@ -132,6 +163,7 @@ static void write_verdict(struct writer *writer, const json_t *report)
     if (known > 0)
         g_string_append_printf(writer->text, "%zu known finding%s not counted (see \"Known\").\n", known,
                                known == 1 ? " is" : "s are");
+    write_dialect(writer, report);
     g_free(error_text);
     g_free(warning_text);
     g_free(unsure_text);

@@ -51,6 +51,8 @@ struct feed *feed_create_with(unsigned sets, const struct analysis_options *opti
 
     for (unsigned id = 0; id < EVENT_COUNT; id++)
         trace.declared[id] = (sets >> event_classes[id].set) & 1;
+    for (unsigned id = EVENT_COUNT + 1; id < EVENT_CLASS_COUNT; id++)
+        trace.declared[id] = (sets & FEED_QEMU) != 0;
     f->texts = g_ptr_array_new_with_free_func(g_free);
     f->without = g_strsplit(g_getenv("FEED_WITHOUT") ? g_getenv("FEED_WITHOUT") : "", " ", -1);
     f->analysis = analysis_create(options);
@@ -128,7 +130,7 @@ static void parse_field(struct event *event, char *text)
         else if (class->fields[i].kind == FIELD_SIGNED)
             event->fields.slots[i].i = g_ascii_strtoll(value, NULL, 10);
         else
-            event->fields.slots[i].u = g_ascii_strtoull(value, NULL, 10);
+            event->fields.slots[i].u = g_ascii_strtoull(value, NULL, 0);
         return;
     }
     fail_msg("%s has no field %s", class->name, text);

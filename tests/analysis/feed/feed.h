@@ -24,6 +24,7 @@
 #define FEED_CPUS 4
 #define FEED_ALL_SETS 0x1fu
 #define FEED_CORE_ONLY (1u << SET_CORE)
+#define FEED_QEMU (1u << SET_COUNT) /**< all events of QEMU's */
 
 /**
  * From 1 to 1.1 s: a whole baseline of one process: loops main (2, thread 11) and iothread0 (3, thread 12) and iothread1 (4,
