@@ -41,7 +41,9 @@ _vblkscope()
     elif [[ $command == ctl ]]; then
         _vblkscope_ctl
     else
-        mapfile -t COMPREPLY < <(compgen -d -- "$current")
+        local what=-d
+        [[ $command == compare ]] && what=-f # reports too
+        mapfile -t COMPREPLY < <(compgen $what -- "$current")
         compopt -o filenames
     fi
 }

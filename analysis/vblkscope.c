@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyze/analyze.h"
+#include "compare/compare.h"
 #include "ctl/ctl.h"
 #include "demo/demo.h"
 #include "explain/explain.h"
@@ -21,6 +22,7 @@ static const struct command {
     { "demo", vblkscope_demo_main, "Serve, load, record and judge a healthy and a faulty device" },
     { "record", vblkscope_record_main, "Record what a running or a new device does" },
     { "analyze", vblkscope_analyze_main, "Say what is wrong in a recording" },
+    { "compare", vblkscope_compare_main, "Set recordings side by side: what changed, and is it chance" },
     { "lami", vblkscope_lami_main, "Run the analyses for Trace Compass" },
     { "explain", vblkscope_explain_main, "Say what a finding means and what to do" },
     { "ctl", vblkscope_ctl_main, "Ask a running device, or change it" },
