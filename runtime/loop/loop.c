@@ -121,7 +121,7 @@ void rt_loop_destroy(struct rt_loop *loop)
 {
     if (!loop)
         return;
-    assert(loop->depth == 0);
+    assert(loop->depth == 0 && loop->polling_holds == 0);
     handler_detach_all(loop);
     bh_deinit(loop);
     if (loop->id != 0) {

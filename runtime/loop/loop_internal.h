@@ -72,6 +72,7 @@ struct rt_loop {
     struct handler_queue resting; /**< their window is open, and the next phase of polling takes them in */
     struct handler_queue closed;  /**< not polled */
     unsigned polled_count;
+    unsigned polling_holds; /**< who would rather have it sleep */
     uint64_t polled_serial; /**< how often the lists were built */
     uint64_t polled_changes; /**< how often they changed, for those who walk through one while callbacks run */
     uint64_t polled_generation;

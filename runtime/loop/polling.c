@@ -8,6 +8,8 @@
  * A handler gets poll_begin when it joins a phase and poll_end when it leaves one, which it does not between passes
  * that find something: a driver's notifications stay off over many passes of a busy loop.
  */
+#include <assert.h>
+
 #include "loop/loop_internal.h"
 #include "tracepoints/loop.h"
 
@@ -50,6 +52,8 @@ bool polling_enabled(struct rt_loop *loop)
     handler_refresh_polled(loop, changed);
     if (max_ns == 0 || max_ns == RT_FOREVER)
         return max_ns != 0;
+    if (loop->polling_holds > 0 && max_ns != RT_WHILE_ATTACHED)
+        return false;
     return (loop->notify_window.ns > 0 && max_ns != RT_WHILE_ATTACHED) || !TAILQ_EMPTY(&loop->polled) ||
            !TAILQ_EMPTY(&loop->resting);
 }
@@ -59,6 +63,18 @@ void rt_loop_set_poll(struct rt_loop *loop, int64_t max_ns)
     atomic_store_explicit(&loop->poll_max_ns, max_ns, memory_order_relaxed);
     if (!loop_is_own(loop))
         loop_nudge(loop); /* it polls for ever, or sleeps: now it takes it up */
+}
+
+void rt_loop_hold_polling(struct rt_loop *loop)
+{
+    assert(loop_is_own(loop));
+    loop->polling_holds++;
+}
+
+void rt_loop_release_polling(struct rt_loop *loop)
+{
+    assert(loop_is_own(loop) && loop->polling_holds > 0);
+    loop->polling_holds--;
 }
 
 bool polling_monitor_due(struct rt_loop *loop, int64_t now_ns)

@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <liburing.h>
 #include <linux/fs.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -20,6 +21,8 @@
 
 #define RING_ENTRIES 256
 #define FILE_BLOCK_BYTES_MAX 4096
+/* How often a thread that writes looks which processors it has: somebody may have pinned it. */
+#define LOOK_AT_CPUS_NS (100 * INT64_C(1000000))
 
 struct file_disk {
     struct vblk_disk disk;
@@ -46,6 +49,12 @@ struct file_loop {
     struct rt_handler *handler;
     int fd;                  /* index 0 of the registered files, or the descriptor */
     unsigned sqe_flags;
+    bool direct;
+    struct rt_loop *rt_loop;
+    unsigned written;        /* buffered writes in flight */
+    bool shares_cpu;         /* with the kernel's threads that do them, as of looked_ns */
+    bool holds_polling;
+    int64_t looked_ns;       /* 0: never */
     bool reaped; /* since the descriptor's handler ran */
     struct file_waiter *waiters, **last_waiter;
 };
@@ -55,6 +64,37 @@ struct file_op {
     struct rt_coroutine *co;
     int result;
 };
+
+/*
+ * A buffered write that the file system cannot do without waiting (ext4 can none) is done by a thread that the kernel makes for
+ * this one, and which has this one's processors. If that is a single one, whoever polls for the end of the write takes from it
+ * what it needs to end.
+ */
+static bool file_shares_cpu(struct file_loop *loop)
+{
+    int64_t now_ns = rt_clock_ns();
+    cpu_set_t cpus;
+
+    if (loop->looked_ns == 0 || now_ns - loop->looked_ns >= LOOK_AT_CPUS_NS) {
+        loop->looked_ns = now_ns;
+        loop->shares_cpu = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) == 1;
+    }
+    return loop->shares_cpu;
+}
+
+/* After every change of what is written. */
+static void file_hold_polling(struct file_loop *loop)
+{
+    bool holds = loop->written > 0 && file_shares_cpu(loop);
+
+    if (holds == loop->holds_polling)
+        return;
+    loop->holds_polling = holds;
+    if (holds)
+        rt_loop_hold_polling(loop->rt_loop);
+    else
+        rt_loop_release_polling(loop->rt_loop);
+}
 
 static bool file_reap(struct file_loop *loop)
 {
@@ -70,6 +110,8 @@ static bool file_reap(struct file_loop *loop)
         progress = loop->reaped = true;
         rt_coroutine_enter(op->co);
     }
+    if (progress && loop->holds_polling)
+        file_hold_polling(loop);
     return progress;
 }
 
@@ -102,6 +144,7 @@ static void file_submit(void *opaque)
     /* Page-cache hits complete inside the call. */
     file_reap(loop);
     file_wake_waiters(loop);
+    file_hold_polling(loop);
     if (io_uring_sq_ready(&loop->ring) > 0 || loop->waiters)
         rt_bh_schedule(loop->submit_bh);
 }
@@ -214,7 +257,9 @@ static int file_transfer_co(struct file_loop *loop, bool write, uint64_t offset_
             io_uring_prep_writev(sqe, loop->fd, now, now_count, offset_bytes);
         else
             io_uring_prep_readv(sqe, loop->fd, now, now_count, offset_bytes);
+        loop->written += write && !loop->direct;
         result = file_wait_co(loop, sqe);
+        loop->written -= write && !loop->direct;
         if (result == -EINTR || result == -EAGAIN)
             continue;
         if (result < 0)
@@ -340,6 +385,8 @@ static int file_attach_loop(struct vblk_disk *disk, struct rt_loop *rt_loop, str
     loop->context.disk = disk;
     loop->last_waiter = &loop->waiters;
     loop->fd = file->fd;
+    loop->direct = file->direct;
+    loop->rt_loop = rt_loop;
     result = ring_init(&loop->ring);
     if (result < 0)
         goto fail_ring;

@@ -226,6 +226,14 @@ void rt_timer_destroy(struct rt_timer *timer);
  */
 void rt_loop_set_poll(struct rt_loop *loop, int64_t max_ns);
 
+/**
+ * While somebody holds it, the loop sleeps instead of polling: what it waits for is the work of a thread that needs this
+ * thread's processor, so polling would only be in its way. Held and released in pairs; nothing changes under RT_FOREVER and
+ * RT_WHILE_ATTACHED. Thread: the loop's.
+ */
+void rt_loop_hold_polling(struct rt_loop *loop);
+void rt_loop_release_polling(struct rt_loop *loop);
+
 /** A handler or a piece of work that holds the loop longer is traced as rt_loop:hog. Default 100 ms. Measured with the
  * kernel's coarse clock (a tick is some milliseconds) where the limit is ten ticks or more. Thread: any. */
 void rt_loop_set_hog_limit(struct rt_loop *loop, int64_t limit_ns);

@@ -499,6 +499,43 @@ static void maximum_changes(void **state)
     detach(&b);
 }
 
+/* While it is held nobody is polled, those who were in a phase have left it, and kicks end the sleep; after the release all is as
+ * before. RT_FOREVER is not held. */
+static void held_it_sleeps(void **state)
+{
+    struct queue a;
+    attach(&a, *state);
+    open_window(&a, 2 * WINDOW_MIN_NS);
+    a.work_in = 1;
+    assert_true(rt_loop_pass(*state, true));
+    assert_int_equal(a.begins - a.ends, 1);
+    a.work_in = -1;
+    rt_loop_hold_polling(*state);
+    rt_loop_hold_polling(*state);
+    for (int i = 0; i < 4; i++) {
+        int polls = a.polls, kicks = a.kicks;
+        sleep_until_kicked(&a, CLOCK_STEP_NS);
+        assert_true(a.polls - polls <= 1); /* a pass that does not sleep looks once at who is in a phase */
+        assert_int_equal(a.kicks, kicks + 1);
+        assert_int_equal(a.begins, a.ends);
+        if (i == 1)
+            rt_loop_release_polling(*state);
+    }
+    int polls = a.polls;
+    rt_loop_release_polling(*state);
+    sleep_until_kicked(&a, CLOCK_STEP_NS);
+    assert_true(polled_ns(&a, polls) > WINDOW_MIN_NS);
+
+    rt_loop_hold_polling(*state);
+    rt_loop_set_poll(*state, RT_FOREVER);
+    a.work_in = 3;
+    assert_true(rt_loop_pass(*state, true));
+    assert_int_equal(a.work_in, 0);
+    a.work_in = -1;
+    rt_loop_release_polling(*state);
+    detach(&a);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_windows, tear_down)
 
 int main(void)
@@ -517,6 +554,7 @@ int main(void)
         TEST(notifies_have_their_own_window),
         TEST(closed_ones_are_found_soon),
         TEST(maximum_changes),
+        TEST(held_it_sleeps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include <glib.h>
 #include <limits.h>
 #include <liburing.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -231,6 +232,33 @@ static void test_a_file_that_was_cut_short(void **state)
     disk_loop_close(&dl);
 }
 
+/* A thread with one processor does not poll while the kernel's thread, which shares it, writes; reads after that are polled for
+ * as before (the loop's end checks that nothing holds its polling). */
+static void test_writes_of_a_pinned_thread(void **state)
+{
+    static uint8_t buffer[64 << 10];
+    const struct iovec iov = { buffer, sizeof(buffer) };
+    cpu_set_t all, one;
+    struct disk_loop dl;
+    unsigned cpu = 0;
+
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+    while (!CPU_ISSET(cpu, &all))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    disk_loop_open(&dl, path, &(struct vblk_disk_options){ 0 });
+    rt_loop_set_poll(dl.loop, 1000000);
+    for (unsigned i = 0; i < 100; i++) {
+        assert_int_equal(disk_loop_write(&dl, i % 16 * sizeof(buffer), &iov, 1), 0);
+        assert_int_equal(disk_loop_read(&dl, 0, &iov, 1), 0);
+    }
+    disk_loop_close(&dl);
+    assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+}
+
 /* Completions are found where requests are submitted, before a monitor tells that the ring's descriptor is ready. Such a
  * report must not look like a descriptor that nobody reads. */
 static void test_no_dispatch_looks_vain(void **state)
@@ -390,6 +418,7 @@ int main(void)
         TEST(test_more_than_the_ring_holds),
         TEST(test_a_busy_kernel),
         TEST(test_a_file_that_was_cut_short),
+        TEST(test_writes_of_a_pinned_thread),
         TEST(test_no_dispatch_looks_vain),
         TEST(test_no_room),
         TEST(test_a_failed_sync_stays),
