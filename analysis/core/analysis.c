@@ -230,6 +230,7 @@ unsigned analysis_add_stream(struct analysis *analysis, unsigned trace_index,
     stream->cpu_id = description->cpu_id;
     stream->path = g_strdup(description->path);
     stream->losses = g_array_new(FALSE, TRUE, sizeof(struct loss));
+    stream->overwritten_until_ns = INT64_MIN;
     g_ptr_array_add(analysis->streams, stream);
     return stream->index;
 }
@@ -260,6 +261,10 @@ void analysis_loss(struct analysis *analysis, unsigned stream_index, enum analys
                                .end_ns = kind == LOSS_CUT ? INT64_MAX : end_ns };
     GArray *losses = stream->losses;
 
+    if (kind == LOSS_OVERWRITTEN) {
+        stream->overwritten_until_ns = MAX(stream->overwritten_until_ns, end_ns);
+        return;
+    }
     g_array_append_val(losses, loss);
     if (losses->len > 1 && g_array_index(losses, struct loss, losses->len - 2).begin_ns > begin_ns)
         g_array_sort(losses, by_begin);

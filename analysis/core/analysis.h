@@ -69,10 +69,12 @@ void analysis_event(struct analysis *analysis, const struct event *event);
 /** An event of no known dialect was seen (it only counts). */
 void analysis_unknown_event(struct analysis *analysis, unsigned stream_index, int64_t time_ns);
 
-enum analysis_loss { LOSS_DISCARDED_EVENTS, LOSS_DISCARDED_PACKETS, LOSS_CUT };
+enum analysis_loss { LOSS_DISCARDED_EVENTS, LOSS_DISCARDED_PACKETS, LOSS_CUT, LOSS_OVERWRITTEN };
 
 /**
- * Events are missing in a stream between two times (LOSS_CUT: from begin to the end of everything, end_ns ignored).
+ * Events are missing in a stream between two times (LOSS_CUT: from begin to the end of everything, end_ns ignored;
+ * LOSS_OVERWRITTEN: all before end_ns, as in a flight recorder or a later part of a recording: no fault of anybody's,
+ * thus not reported, but nothing may be concluded from its silence).
  * Told when it is known, in time order with events where the reader can (begin_ns may lie before the current time).
  */
 void analysis_loss(struct analysis *analysis, unsigned stream_index, enum analysis_loss kind, int64_t begin_ns,

@@ -471,11 +471,34 @@ static bool is_part_of(const struct feed_stream *stream, const struct input_trac
     return same_trace && same_name;
 }
 
+/* Its first packet, in the earliest of its files, is not the first that there was: a flight recorder, or later chunks alone. */
+static void tell_overwritten(struct feed *feed, const struct feed_stream *stream)
+{
+    const struct input_stream *first = NULL;
+    int64_t begin_ns;
+
+    for (unsigned i = 0; stream->path && i < feed->expected->len; i++) {
+        const struct input_trace *trace = g_ptr_array_index(feed->expected, i);
+
+        for (unsigned j = 0; j < trace->streams->len; j++) {
+            const struct input_stream *part = g_ptr_array_index(trace->streams, j);
+
+            if (part->summary.packet_count && is_part_of(stream, trace, part) &&
+                (!first || part->summary.begin_cycles < first->summary.begin_cycles))
+                first = part;
+        }
+    }
+    if (first && first->summary.first_number &&
+        cycles_to_ns(stream->trace, first->summary.begin_cycles, &begin_ns))
+        analysis_loss(feed->analysis, stream->index, LOSS_OVERWRITTEN, begin_ns, begin_ns);
+}
+
 static void end_stream(struct feed *feed, struct feed_stream *stream)
 {
     if (stream->index == NOT_ADDED)
         add_stream(feed, stream, EVENT_UNKNOWN_ID);
     tell_losses(feed, stream, true);
+    tell_overwritten(feed, stream);
     for (unsigned i = 0; stream->path && i < feed->expected->len; i++) {
         const struct input_trace *trace = g_ptr_array_index(feed->expected, i);
 

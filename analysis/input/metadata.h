@@ -25,6 +25,7 @@ enum packet_field {
     PACKET_CONTENT_SIZE, /**< bits */
     PACKET_PACKET_SIZE,  /**< bits */
     PACKET_CPU_ID,
+    PACKET_NUMBER, /**< packets of a stream count up from 0; may be missing */
     PACKET_FIELD_COUNT
 };
 

@@ -105,8 +105,10 @@ static char *walk(struct stream_summary *summary, const struct metadata *metadat
         }
         if (summary->damage)
             return NULL;
-        if (first)
+        if (first) {
             summary->begin_cycles = header.values[PACKET_TIMESTAMP_BEGIN];
+            summary->first_number = header.values[PACKET_NUMBER];
+        }
         summary->end_cycles = MAX(header.values[PACKET_TIMESTAMP_BEGIN], header.values[PACKET_TIMESTAMP_END]);
         summary->whole_bytes += header.values[PACKET_PACKET_SIZE] / 8;
         summary->packet_count++;

@@ -23,6 +23,7 @@ struct stream_summary {
      * Where the last whole packet ends; beyond file_bytes if only padding of it is missing.
      */
     uint64_t whole_bytes;
+    uint64_t first_number;             /**< of the first packet, from 0 when recording begins; 0 if it has none */
     uint64_t begin_cycles, end_cycles; /**< of the whole packets; meaningless when there is none */
     uint64_t stream_class_id;          /**< of the first packet whose header could be read, else 0 */
     int64_t cpu_id;                    /**< the same, else EVENT_UNKNOWN_ID */

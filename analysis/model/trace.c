@@ -40,6 +40,7 @@ bool loss_hides(const struct process *process, int64_t vtid, enum event_id id, i
     const struct analysis *analysis = process->analysis;
     const unsigned count = analysis_stream_count(analysis);
     const struct thread *thread = vtid == EVENT_UNKNOWN_ID ? NULL : process_find_thread(process, vtid);
+    const struct loss before = { .kind = LOSS_OVERWRITTEN, .begin_ns = analysis_begin_ns(analysis) };
     const struct loss *found = NULL;
     int rank = 1;
 
@@ -54,11 +55,13 @@ bool loss_hides(const struct process *process, int64_t vtid, enum event_id id, i
     for (unsigned i = 0; i < count; i++) {
         const struct stream *stream = analysis_stream_at(analysis, i);
 
-        if (!stream->losses->len || stream->channel->group != process->trace->group ||
-            channel_rank(stream->channel, id) < rank)
+        if ((!stream->losses->len && stream->overwritten_until_ns < begin_ns) ||
+            stream->channel->group != process->trace->group || channel_rank(stream->channel, id) < rank)
             continue;
         if (thread && !thread_was_on(analysis, thread, stream))
             continue;
+        if (stream->overwritten_until_ns >= begin_ns)
+            found = &before;
         for (unsigned j = 0; j < stream->losses->len; j++) {
             const struct loss *loss = &g_array_index(stream->losses, struct loss, j);
 

@@ -39,6 +39,7 @@ struct stream {
     int64_t cpu_id;
     char *path;
     GArray *losses; /**< struct loss, bounded: neighbours are merged when there are too many */
+    int64_t overwritten_until_ns; /**< what was before is not in the recording any more; INT64_MIN: nothing */
     /* the last event's origin, so that a run of events of one thread costs no look-up */
     int64_t vpid, vtid;
     struct process *process;

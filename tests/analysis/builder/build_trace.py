@@ -29,6 +29,7 @@ those of the analysis catalogue. Lines that start with `!` describe the trace:
     !packet cpuN TIME       a packet of that stream ends here
     !packet-bytes N         packets end when their content would grow beyond N bytes
     !discard cpuN BEGIN END [COUNT]   the tracer lost events in the packet between the two times
+    !overwritten cpuN PACKETS   so many packets came before, which a flight recorder has overwritten
     !cut cpuN BYTES         keep only so many bytes of the stream's file; a negative number drops them from the end
     !corrupt cpuN OFFSET HEX   overwrite bytes of the file
     !packetised             metadata in packets, as LTTng writes it (default: plain text)
@@ -98,6 +99,7 @@ class Stream:
         self.splits = set()     # packets end at these times
         self.discards = {}      # time a packet ends at: events lost in it
         self.cut = None
+        self.overwritten = 0
         self.corrupt = []
 
 
@@ -159,6 +161,8 @@ class Trace:
             begin, end = nanoseconds(args[1]), nanoseconds(args[2])
             self.stream(cpu).splits |= {begin, end}
             self.stream(cpu).discards[end] = int(args[3]) if len(args) > 3 else 1
+        elif command == "overwritten":
+            self.stream(cpu).overwritten = int(args[1])
         elif command == "cut":
             self.stream(cpu).cut = int(args[1])
         elif command == "corrupt":
@@ -245,7 +249,7 @@ class Trace:
         """The stream's packets: contiguous in time; a split belongs to the packet that it ends."""
         splits = sorted(stream.splits | {end})
         events = sorted(stream.events)
-        lost, sequence, packet_begin, position = 0, 0, begin, 0
+        lost, sequence, packet_begin, position = 0, stream.overwritten, begin, 0
         for split in splits:
             packet_end = max(split, packet_begin)
             while True:

@@ -75,7 +75,7 @@ void analysis_unknown_event(struct analysis *analysis, unsigned stream_index, in
 void analysis_loss(struct analysis *analysis, unsigned stream_index, enum analysis_loss kind,
                    int64_t begin_ns, int64_t end_ns)
 {
-    static const char *const kinds[] = { "events", "packets", "cut" };
+    static const char *const kinds[] = { "events", "packets", "cut", "overwritten" };
 
     g_string_append_printf(notes, "lost %s s%u %.9f", kinds[kind], stream_index, (begin_ns - EPOCH_NS) / 1e9);
     if (kind != LOSS_CUT)
@@ -253,6 +253,14 @@ static void test_discarded_events_have_their_interval(void **state)
     assert_null(strstr(notes->str, "lost packets"));
 }
 
+/* Packets count from 0: those that are missing before the first one were overwritten. */
+static void test_overwritten_packets_are_told(void **state)
+{
+    read_events("1 cpu0 rt_loop:destroy loop_id=1\n!overwritten cpu1 7\n4 cpu1 rt_loop:destroy loop_id=3\n!begin 0.5\n!end 9\n");
+    assert_non_null(strstr(notes->str, "lost overwritten s1 0.500000000 0.500000000\n"));
+    assert_null(strstr(notes->str, "lost overwritten s0"));
+}
+
 static void test_cut_stream_is_lost_from_its_last_whole_packet(void **state)
 {
     read_events(
@@ -304,6 +312,7 @@ int main(void)
         CASE(test_declared_events_are_told),
         CASE(test_trace_without_streams_is_told),
         CASE(test_discarded_events_have_their_interval),
+        CASE(test_overwritten_packets_are_told),
         CASE(test_cut_stream_is_lost_from_its_last_whole_packet),
         CASE(test_stream_without_a_whole_packet_is_lost_from_the_begin),
         CASE(test_chunks_of_one_recording_are_one_trace),

@@ -530,6 +530,42 @@ static struct recording *late_start(const struct recording *story, const struct 
     return filter(story, is_after, &time_ns);
 }
 
+/* A flight recorder: of each stream only the last part is left, and the baseline, which has a channel of its own. */
+static struct recording *snapshot(const struct recording *story, const struct recording *neighbour,
+                                  struct renaming *renaming)
+{
+    struct recording *copy = recording_copy(story, true);
+    int64_t begin_ns[16] = { 0 }, sampler = EVENT_UNKNOWN_ID;
+    unsigned kept = 0;
+
+    if (!copy->streams->len || copy->streams->len > G_N_ELEMENTS(begin_ns)) {
+        recording_free(copy);
+        return NULL;
+    }
+    begin_ns[0] = some_time(story);
+    for (unsigned i = 1; i < copy->streams->len; i++)
+        begin_ns[i] = begin_ns[0] + (int64_t)random_below(SECOND / 2);
+    for (unsigned i = 0; i < copy->entries->len; i++) {
+        const struct entry *entry = entry_at(copy, i);
+        bool announced;
+
+        if (entry->kind == ENTRY_EVENT && entry->event.id == EVENT_rt_process_baseline_begin)
+            sampler = entry->event.vtid;
+        announced = entry->kind == ENTRY_EVENT && sampler != EVENT_UNKNOWN_ID && entry->event.vtid == sampler;
+        if (entry->kind == ENTRY_EVENT && entry->event.id == EVENT_rt_process_baseline_end)
+            sampler = EVENT_UNKNOWN_ID;
+        if (announced || entry->kind == ENTRY_LOSS || entry->event.time_ns >= begin_ns[entry->event.stream])
+            *entry_at(copy, kept++) = *entry;
+    }
+    g_array_set_size(copy->entries, kept);
+    for (unsigned i = 0; i < copy->streams->len; i++) {
+        const struct entry loss = { .kind = ENTRY_LOSS, .loss = LOSS_OVERWRITTEN, .end_ns = begin_ns[i], .event = { .stream = i } };
+
+        g_array_append_val(copy->entries, loss);
+    }
+    return copy;
+}
+
 static struct recording *early_end(const struct recording *story, const struct recording *neighbour,
                                    struct renaming *renaming)
 {
@@ -683,6 +719,7 @@ const struct variant variants[] = {
     { "without-set", NO_FINDING, without_set },
     { "without-context", NO_FINDING, without_context },
     { "late-start", NO_FINDING, late_start },
+    { "snapshot", NO_FINDING, snapshot },
     { "early-end", NO_FINDING, early_end },
     { "killed", NO_FINDING, killed },
     { "discarded", NO_FINDING, discarded },

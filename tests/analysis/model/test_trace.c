@@ -126,6 +126,17 @@ static void test_cut_streams_lose_all_that_follows(void **state)
     assert_false(hides(f, 10, EVENT_vhost_user_message, 10, 99));
 }
 
+static void test_overwritten_streams_lack_all_that_came_before(void **state)
+{
+    struct fixture *f = *state;
+
+    analysis_loss(f->analysis, f->core[0], LOSS_OVERWRITTEN, 0, 100);
+    assert_true(hides(f, 10, EVENT_vhost_user_message, 50, 60));
+    assert_true(hides(f, 10, EVENT_vhost_user_message, 100, 200));
+    assert_false(hides(f, 10, EVENT_vhost_user_message, 101, 200));
+    assert_false(hides(f, 20, EVENT_vhost_user_message, 50, 60));
+}
+
 static void test_thread_seen_later_counts(void **state)
 {
     struct fixture *f = *state;
@@ -175,6 +186,7 @@ int main(void)
                                         destroy),
         cmocka_unit_test_setup_teardown(test_unknown_threads_could_be_anywhere, create, destroy),
         cmocka_unit_test_setup_teardown(test_cut_streams_lose_all_that_follows, create, destroy),
+        cmocka_unit_test_setup_teardown(test_overwritten_streams_lack_all_that_came_before, create, destroy),
         cmocka_unit_test_setup_teardown(test_thread_seen_later_counts, create, destroy),
         cmocka_unit_test_setup_teardown(test_a_process_ends_with_its_own_trace, create, destroy),
         cmocka_unit_test_setup_teardown(test_many_losses_stay_bounded_and_covered, create, destroy),
