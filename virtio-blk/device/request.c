@@ -60,8 +60,9 @@ int vblk_request_parse(struct vblk_request *request, const char **reason_out)
         *reason_out = "no room for the request's status";
         return -EPROTO;
     }
-    vblk_request_take(&out, &out_count, &header, sizeof(header));
     request->status = take_last_byte(in, &in_count);
+    __builtin_prefetch(request->status, 1); /* the driver has just written to it: it comes together with the header */
+    vblk_request_take(&out, &out_count, &header, sizeof(header));
     request->header_type = le32toh(header.type);
     request->data = NULL;
     request->data_count = 0;

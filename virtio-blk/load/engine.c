@@ -109,8 +109,8 @@ static void park(struct load_engine *engine)
     pthread_mutex_unlock(&engine->lock);
 }
 
-/* Fill free slots. Returns false once the job has nothing more. */
-static bool issue(struct load_worker *worker, uint64_t *submit_ns)
+/* Fill free slots. @now_ns_or_0: the time, if it was read just now. Returns false once the job has nothing more. */
+static bool issue(struct load_worker *worker, uint64_t *submit_ns, uint64_t now_ns_or_0)
 {
     struct fe_queue *queue = worker->queue;
     uint16_t issued[REAP_MAX];
@@ -131,7 +131,7 @@ static bool issue(struct load_worker *worker, uint64_t *submit_ns)
     }
     if (count > 0) {
         /* One clock reading for the batch, before the server can see any of it. */
-        uint64_t now = now_ns();
+        uint64_t now = now_ns_or_0 ? now_ns_or_0 : now_ns();
         if (worker->begin_ns == 0)
             worker->begin_ns = now;
         for (unsigned i = 0; i < count; i++)
@@ -188,17 +188,20 @@ static void work(struct load_worker *worker)
     struct fe_queue *queue = worker->queue;
     uint64_t *submit_ns = engine->submit_ns[worker->index];
     bool more = true, poll = engine->options->poll;
+    uint64_t collected_ns = 0; /* when a single completion was seen, if that is just now: no need to read the clock again */
 
     while (!worker->failed) {
         enum command command = command_of(engine);
         if (command == COMMAND_SUSPEND ||
             (command == COMMAND_PAUSE && (queue->in_flight == 0 || !engine->options->drain))) {
             park(engine);
+            collected_ns = 0;
             continue;
         }
         if (command == COMMAND_RUN && more)
-            more = issue(worker, submit_ns);
+            more = issue(worker, submit_ns, collected_ns);
         int count = collect(worker, submit_ns);
+        collected_ns = count == 1 ? worker->end_ns : 0;
         if (count < 0) {
             worker->failed = true;
             break;

@@ -229,8 +229,13 @@ uint16_t vblk_split_peek(const struct vblk_virtqueue *vq)
 
 bool vblk_split_pending(const struct vblk_virtqueue *vq)
 {
+    const struct split_ring *ring = &vq->split;
     uint16_t popped = popped_index(vq);
-    return vq->split.avail_seen != popped || ring_read16(vq->split.avail_index) != popped;
+    if (ring->avail_seen != popped)
+        return true;
+    /* Together with the index: the entry that will be next, whose line the driver has just taken away. */
+    __builtin_prefetch(&ring->avail_ring[popped & (vq->size - 1)]);
+    return ring_read16(ring->avail_index) != popped;
 }
 
 /* ---- giving back ---- */
