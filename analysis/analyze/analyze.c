@@ -18,6 +18,7 @@
 #define STATUS_FAILED 1
 #define STATUS_USAGE 2
 #define STALL_SECONDS_DEFAULT 20
+#define JOBS_MAX 64
 #define TEXT_(value) #value
 #define TEXT(value) TEXT_(value)
 
@@ -30,6 +31,7 @@ struct analyze {
     struct suppressions *known; /* NULL: none were given */
     int stall_seconds;
     gboolean verbose;
+    int jobs;
     enum report_format format;
     enum report_severity fail_on;
     struct progress_bar *bar;
@@ -96,6 +98,8 @@ static char *check_options(struct analyze *analyze)
         return g_strdup("--verbose: is for the text (other forms have it all)");
     if (analyze->verbose)
         analyze->format = REPORT_VERBOSE;
+    if (analyze->jobs < 0 || analyze->jobs > JOBS_MAX)
+        return g_strdup("--jobs: 1 to " TEXT(JOBS_MAX) ", or 0 for the number of processors");
     if (analyze->stall_seconds < 1)
         return g_strdup("--stall-timeout: at least 1 second");
     why = analyze->checks ? check_names(analyze) : NULL;
@@ -117,6 +121,8 @@ static char *parse(struct analyze *analyze, int *argc, char ***argv)
           "Exit with 1 for findings of at least info, warning or error (default: warning)", "SEVERITY" },
         { "suppress", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &analyze->suppress_files,
           "Do not count the known findings that FILE lists; may be given again", "FILE" },
+        { "jobs", 0, 0, G_OPTION_ARG_INT, &analyze->jobs,
+          "Decode streams in N processes (default: the number of processors)", "N" },
         { "stall-timeout", 0, 0, G_OPTION_ARG_INT, &analyze->stall_seconds,
           "Give an input up that gets no further for so long (default: " TEXT(STALL_SECONDS_DEFAULT) ")",
           "SECONDS" },
@@ -215,6 +221,7 @@ static int analyze_inputs(struct analyze *analyze, struct inputs *inputs)
     struct run_options options = {
         .analysis_options = &analyze->options,
         .stall_seconds = analyze->stall_seconds,
+        .jobs = analyze->jobs,
         .progress = on_progress,
         .restart = on_restart,
         .data = analyze,

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "input/graph.h"
+#include "input/workers.h"
 
 #define PROGRESS_INTERVAL_US (G_USEC_PER_SEC / 10)
 
@@ -45,7 +46,7 @@ bool attempt_interrupted(void)
 struct child {
     const struct attempt_job *job;
     int fd;
-    struct feed *feed;
+    struct intake *intake;
     gint64 last_progress_us;
     uint64_t packets_told;
 };
@@ -71,7 +72,7 @@ static void send_progress(void *data)
 {
     struct child *child = data;
     gint64 now_us = g_get_monotonic_time();
-    struct feed_progress progress = feed_progress(child->feed);
+    struct feed_progress progress = intake_progress(child->intake);
     bool counts_packets = !child->job->analysis_options && progress.packet_count != child->packets_told;
 
     if (now_us - child->last_progress_us < PROGRESS_INTERVAL_US && !counts_packets)
@@ -98,6 +99,38 @@ static void send_report(struct child *child, struct analysis *analysis)
     json_decref(report);
 }
 
+/* NULL, or why reading failed. */
+static char *read_alone(struct child *child, bool *interrupted_out)
+{
+    const struct attempt_job *job = child->job;
+    struct feed *feed = feed_create(&intake_target, child->intake);
+    const struct graph_job graph_job = {
+        .feed = feed, .share = { .index = 0, .count = 1 }, .batch = send_progress, .data = child
+    };
+    char *why;
+
+    for (unsigned i = 0; i < job->expected->len; i++)
+        feed_expect(feed, g_ptr_array_index(job->expected, i));
+    why = graph_run(job->folders, &graph_job, interrupted_out);
+    feed_destroy(feed);
+    return why;
+}
+
+static char *read_with_others(struct child *child, bool *interrupted_out)
+{
+    const struct attempt_job *job = child->job;
+    const struct workers_job workers_job = {
+        .count = job->decoders,
+        .folders = job->folders,
+        .expected = job->expected,
+        .intake = child->intake,
+        .batch = send_progress,
+        .data = child,
+    };
+
+    return workers_run(&workers_job, interrupted_out);
+}
+
 static void run_child(const struct attempt_job *job, int fd)
 {
     struct analysis_options quick;
@@ -109,12 +142,10 @@ static void run_child(const struct attempt_job *job, int fd)
     if (!job->analysis_options)
         analysis_options_init(&quick);
     analysis = analysis_create(job->analysis_options ? job->analysis_options : &quick);
-    child.feed = feed_create(analysis);
+    child.intake = intake_create(analysis);
     for (unsigned i = 0; i < job->expected->len; i++)
-        feed_expect(child.feed, g_ptr_array_index(job->expected, i));
-    why = graph_run(job->folders,
-                    &(struct graph_job){ .feed = child.feed, .batch = send_progress, .data = &child },
-                    &interrupted);
+        intake_expect(child.intake, g_ptr_array_index(job->expected, i));
+    why = job->decoders > 0 ? read_with_others(&child, &interrupted) : read_alone(&child, &interrupted);
     child.last_progress_us = 0;
     send_progress(&child);
     if (interrupted)
@@ -122,7 +153,7 @@ static void run_child(const struct attempt_job *job, int fd)
     if (why) {
         send_frame(fd, FRAME_FAILURE, why, strlen(why));
     } else if (job->analysis_options) {
-        feed_finish(child.feed);
+        intake_finish(child.intake);
         for (unsigned i = 0; job->refusals && i < job->refusals->len; i++) {
             const struct input_refusal *refusal = g_ptr_array_index(job->refusals, i);
 
@@ -131,7 +162,7 @@ static void run_child(const struct attempt_job *job, int fd)
         analysis_finish(analysis, interrupted);
         send_report(&child, analysis);
     }
-    feed_destroy(child.feed);
+    intake_destroy(child.intake);
     analysis_destroy(analysis);
     send_frame(fd, FRAME_DONE, NULL, 0);
     g_free(why);
@@ -236,6 +267,7 @@ static void judge(struct parent *parent, bool stalled, int wait_status)
         result->interrupted = true;
     if (parent->done || result->failure)
         return;
+    result->stalled = stalled;
     if (stalled)
         result->failure = g_strdup_printf("babeltrace2 got no further for %u s", parent->job->stall_seconds);
     else if (WIFSIGNALED(wait_status))

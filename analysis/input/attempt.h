@@ -18,15 +18,16 @@
 #include <stdint.h>
 
 #include "core/analysis.h"
-#include "input/feed.h"
 #include "input/inputs.h"
+#include "input/intake.h"
 
 struct attempt_job {
     GPtrArray *folders;        /**< NULL-terminated lists of folders, one for each source component */
     GPtrArray *expected;       /**< struct input_trace: what is read, for names and cuts */
     const GPtrArray *refusals; /**< struct input_refusal: for the report */
     const struct analysis_options *analysis_options; /**< NULL: only see whether it can be read */
-    unsigned stall_seconds;                          /**< end the child when it got no further for so long */
+    unsigned decoders;      /**< processes that decode beside the one that judges; 0: it does both */
+    unsigned stall_seconds; /**< end the child when it got no further for so long */
     void (*progress)(void *data,
                      const struct feed_progress *progress); /**< about 10 times a second; may be NULL */
     void *data;
@@ -34,6 +35,7 @@ struct attempt_job {
 
 struct attempt_result {
     char *failure;         /**< NULL: all was read; else why not: cause */
+    bool stalled;          /**< the failure is that the child got no further */
     bool interrupted;      /**< attempt_interrupt() ended it early; there may be a partial report */
     char *report;          /**< JSON text, or NULL */
     int exit_status;       /**< what the analysis says */

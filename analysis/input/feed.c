@@ -17,6 +17,7 @@ struct loss {
 struct feed_trace {
     const bt_trace *trace; /* a reference: its classes stay valid, and their addresses are not used again */
     const bt_clock_class *clock;
+    struct trace_identity identity;
     unsigned index;
 };
 
@@ -36,17 +37,15 @@ struct cache_entry {
 };
 
 struct feed {
-    struct analysis *analysis;
+    const struct feed_target *target;
+    void *data;          /* the target's */
+    unsigned source;     /* of the message in hand */
     GPtrArray *traces;   /* struct feed_trace */
     GPtrArray *expected; /* const struct input_trace */
-    GHashTable *told;    /* input_stream whose damage was told */
     GHashTable *streams; /* bt_stream -> struct feed_stream */
     GHashTable *plans;   /* bt_event_class -> struct plan */
     struct cache_entry stream_cache[CACHE_SIZE], plan_cache[CACHE_SIZE];
     const bt_message *held; /* strings of the last event live until the next one */
-    bool has_time;
-    int64_t first_ns;
-    struct feed_progress progress;
     struct event event;
 };
 
@@ -73,14 +72,14 @@ static void feed_plan_free(gpointer pointer)
     plan_destroy(pointer);
 }
 
-struct feed *feed_create(struct analysis *analysis)
+struct feed *feed_create(const struct feed_target *target, void *data)
 {
     struct feed *feed = g_new0(struct feed, 1);
 
-    feed->analysis = analysis;
+    feed->target = target;
+    feed->data = data;
     feed->traces = g_ptr_array_new_with_free_func(feed_trace_free);
     feed->expected = g_ptr_array_new();
-    feed->told = g_hash_table_new(NULL, NULL);
     feed->streams = g_hash_table_new_full(NULL, NULL, NULL, feed_stream_free);
     feed->plans = g_hash_table_new_full(NULL, NULL, NULL, feed_plan_free);
     return feed;
@@ -102,18 +101,12 @@ void feed_destroy(struct feed *feed)
     g_hash_table_unref(feed->streams);
     g_ptr_array_unref(feed->traces);
     g_ptr_array_unref(feed->expected);
-    g_hash_table_unref(feed->told);
     g_free(feed);
 }
 
 void feed_expect(struct feed *feed, const struct input_trace *trace)
 {
     g_ptr_array_add(feed->expected, (gpointer)trace);
-}
-
-struct feed_progress feed_progress(const struct feed *feed)
-{
-    return feed->progress;
 }
 
 static inline struct cache_entry *cache_slot(struct cache_entry *cache, const void *key)
@@ -201,12 +194,10 @@ static char *format_uuid(bt_uuid uuid)
     return g_string_free(text, uuid == NULL);
 }
 
-static bool same_uuid(const bt_trace *trace, const struct input_trace *expected)
+static bool same_uuid(const struct feed_trace *trace, const struct input_trace *expected)
 {
-    bt_uuid uuid = bt_trace_get_uuid(trace);
-
-    return uuid && expected->metadata.has_uuid &&
-           memcmp(uuid, expected->metadata.uuid, sizeof(expected->metadata.uuid)) == 0;
+    return trace->identity.has_uuid && expected->metadata.has_uuid &&
+           memcmp(trace->identity.uuid, expected->metadata.uuid, sizeof(trace->identity.uuid)) == 0;
 }
 
 static void add_trace(struct feed *feed, struct feed_trace *trace, const bt_stream *stream)
@@ -228,27 +219,24 @@ static void add_trace(struct feed *feed, struct feed_trace *trace, const bt_stre
     if (per_process && description.vpid == EVENT_UNKNOWN_ID)
         description.vpid = environment_number(trace->trace, "tracer_buffering_id");
     find_declared(bt_trace_borrow_class_const(trace->trace), description.declared);
-    trace->index = analysis_add_trace(feed->analysis, &description);
+    trace->index = feed->target->add_trace(feed->data, &trace->identity, &description);
     g_free(clock_uuid);
     g_free(folder);
 }
 
-static void widen_range(struct feed *feed, const struct feed_trace *trace, const struct input_stream *stream)
+static void tell_range(struct feed *feed, const struct feed_trace *trace, const struct input_stream *stream)
 {
-    struct feed_progress *progress = &feed->progress;
     int64_t begin_ns, end_ns;
 
-    if (stream->summary.packet_count == 0 || !cycles_to_ns(trace, stream->summary.begin_cycles, &begin_ns) ||
-        !cycles_to_ns(trace, stream->summary.end_cycles, &end_ns))
-        return;
-    progress->begin_ns = progress->has_range ? MIN(progress->begin_ns, begin_ns) : begin_ns;
-    progress->end_ns = progress->has_range ? MAX(progress->end_ns, end_ns) : end_ns;
-    progress->has_range = true;
+    if (stream->summary.packet_count > 0 && cycles_to_ns(trace, stream->summary.begin_cycles, &begin_ns) &&
+        cycles_to_ns(trace, stream->summary.end_cycles, &end_ns))
+        feed->target->range(feed->data, begin_ns, end_ns);
 }
 
 static struct feed_trace *find_trace(struct feed *feed, const bt_stream *stream)
 {
     const bt_trace *wanted = bt_stream_borrow_trace_const(stream);
+    bt_uuid uuid = bt_trace_get_uuid(wanted);
     struct feed_trace *trace;
 
     for (unsigned i = 0; i < feed->traces->len; i++) {
@@ -259,6 +247,11 @@ static struct feed_trace *find_trace(struct feed *feed, const bt_stream *stream)
     trace = g_new0(struct feed_trace, 1);
     trace->trace = wanted;
     bt_trace_get_ref(wanted);
+    /* without a graph of ours around it, each trace that is new is another one */
+    trace->identity.source = feed->source == SOURCE_UNKNOWN ? feed->traces->len : feed->source;
+    trace->identity.has_uuid = uuid != NULL;
+    if (uuid)
+        memcpy(trace->identity.uuid, uuid, sizeof(trace->identity.uuid));
     trace->clock = bt_stream_class_borrow_default_clock_class_const(bt_stream_borrow_class_const(stream));
     add_trace(feed, trace, stream);
     g_ptr_array_add(feed->traces, trace);
@@ -325,8 +318,8 @@ static void tell_losses(struct feed *feed, struct feed_stream *stream, bool all)
 
         if (loss->open_end && !all)
             break;
-        analysis_loss(feed->analysis, stream->index, loss->kind, loss->begin_ns,
-                      loss->open_end ? MAX(loss->begin_ns, stream->last_ns) : loss->end_ns);
+        feed->target->loss(feed->data, stream->index, loss->kind, loss->begin_ns,
+                           loss->open_end ? MAX(loss->begin_ns, stream->last_ns) : loss->end_ns);
     }
     if (told > 0)
         g_array_remove_range(stream->losses, 0, told);
@@ -343,7 +336,7 @@ static void add_stream(struct feed *feed, struct feed_stream *stream, int64_t cp
         .path = path,
     };
 
-    stream->index = analysis_add_stream(feed->analysis, stream->trace->index, &description);
+    stream->index = feed->target->add_stream(feed->data, stream->trace->index, &description);
     g_free(path);
     g_free(name);
 }
@@ -356,51 +349,38 @@ static void note_time(struct feed *feed, struct feed_stream *stream, const bt_cl
         return;
     stream->last_ns = stream->has_time ? MAX(stream->last_ns, time_ns) : time_ns;
     stream->has_time = true;
-    if (!feed->has_time)
-        feed->first_ns = time_ns;
-    feed->has_time = true;
+    feed->target->time(feed->data, time_ns);
 }
 
-static void take_event(struct feed *feed, const bt_message *message)
+static void take_event(struct feed *feed, const bt_message *message, int64_t time_ns)
 {
     const bt_event *bt_event = bt_message_event_borrow_event_const(message);
     struct feed_stream *stream = find_stream(feed, bt_event_borrow_stream_const(bt_event));
     const struct plan *plan = find_plan(feed, bt_event_borrow_class_const(bt_event));
-    int64_t time_ns = feed->progress.time_ns;
 
-    if (G_LIKELY(stream->trace->clock) &&
-        to_ns(bt_message_event_borrow_default_clock_snapshot_const(message), &time_ns)) {
+    if (G_LIKELY(time_ns != TIME_UNKNOWN)) {
         stream->last_ns = time_ns;
         stream->has_time = true;
-    }
-    if (G_UNLIKELY(!feed->has_time)) {
-        feed->has_time = true;
-        feed->first_ns = time_ns;
-    } else {
-        time_ns = MAX(
-            time_ns, feed->progress.time_ns); /* a tracer may be off by a little; an analysis never sees it */
     }
     if (G_UNLIKELY(stream->index == NOT_ADDED))
         add_stream(feed, stream, EVENT_UNKNOWN_ID); /* a trace without packets */
     if (G_UNLIKELY(stream->losses->len > 0))
         tell_losses(feed, stream, true);
-    feed->progress.time_ns = time_ns;
-    feed->progress.event_count++;
     if (plan_event_id(plan) < 0) {
-        analysis_unknown_event(feed->analysis, stream->index, time_ns);
+        feed->target->unknown_event(feed->data, stream->index, time_ns);
         return;
     }
     plan_decode(plan, &feed->event, bt_event);
     feed->event.time_ns = time_ns;
     feed->event.stream = stream->index;
-    analysis_event(feed->analysis, &feed->event);
+    feed->target->event(feed->data, &feed->event);
 }
 
 /* Discarded events and discarded packets: they may come before the packet that names the CPU. */
 static void take_loss(struct feed *feed, struct feed_stream *stream, enum analysis_loss kind,
                       const bt_clock_snapshot *begin, const bt_clock_snapshot *end)
 {
-    struct loss loss = { .kind = kind, .begin_ns = stream->has_time ? stream->last_ns : feed->first_ns };
+    struct loss loss = { .kind = kind, .begin_ns = stream->has_time ? stream->last_ns : TIME_UNKNOWN };
 
     if (!begin || !end || !to_ns(begin, &loss.begin_ns) || !to_ns(end, &loss.end_ns))
         loss.open_end = true;
@@ -452,7 +432,7 @@ static void take_packet_end(struct feed *feed, const bt_message *message)
     const bt_packet *packet = bt_message_packet_end_borrow_packet_const(message);
     struct feed_stream *stream = find_stream(feed, bt_packet_borrow_stream_const(packet));
 
-    feed->progress.packet_count++;
+    feed->target->packet_end(feed->data);
     if (bt_stream_class_packets_have_end_default_clock_snapshot(bt_stream_borrow_class_const(stream->stream)))
         note_time(feed, stream, bt_message_packet_end_borrow_default_clock_snapshot_const(message));
 }
@@ -463,7 +443,7 @@ static bool is_part_of(const struct feed_stream *stream, const struct input_trac
 {
     char *folder = g_path_get_dirname(stream->path), *name = g_path_get_basename(stream->path);
     bool same_trace =
-        strcmp(folder, trace->read_folder) == 0 || (!trace->alone && same_uuid(stream->trace->trace, trace));
+        strcmp(folder, trace->read_folder) == 0 || (!trace->alone && same_uuid(stream->trace, trace));
     bool same_name = strcmp(name, cut->name) == 0;
 
     g_free(folder);
@@ -508,12 +488,12 @@ static void end_stream(struct feed *feed, struct feed_stream *stream)
 
             if (!part->summary.damage || part->summary.packet_count == 0 || !is_part_of(stream, trace, part))
                 continue;
-            g_hash_table_add(feed->told, (gpointer)part);
+            feed->target->cut_told(feed->data, part);
             if (!cycles_to_ns(stream->trace, part->summary.end_cycles, &begin_ns))
                 begin_ns = stream->last_ns;
             /* a later chunk goes on: the gap in packet numbers was told as discarded packets */
             if (begin_ns >= stream->last_ns)
-                analysis_loss(feed->analysis, stream->index, LOSS_CUT, begin_ns, begin_ns);
+                feed->target->loss(feed->data, stream->index, LOSS_CUT, begin_ns, begin_ns);
         }
     }
 }
@@ -527,15 +507,15 @@ static void begin_stream(struct feed *feed, const bt_stream *bt_stream)
         const struct input_stream *part = g_ptr_array_index(expected->streams, i);
 
         if (is_part_of(stream, expected, part))
-            widen_range(feed, stream->trace, part);
+            tell_range(feed, stream->trace, part);
     }
 }
 
-static void take(struct feed *feed, const bt_message *message)
+static void take(struct feed *feed, const bt_message *message, int64_t time_ns)
 {
     switch (bt_message_get_type(message)) {
     case BT_MESSAGE_TYPE_EVENT:
-        take_event(feed, message);
+        take_event(feed, message, time_ns);
         break;
     case BT_MESSAGE_TYPE_PACKET_BEGINNING:
         take_packet_beginning(feed, message);
@@ -560,49 +540,57 @@ static void take(struct feed *feed, const bt_message *message)
     }
 }
 
+int64_t feed_time(const bt_message *message)
+{
+    const bt_clock_snapshot *snapshot = NULL;
+    const bt_stream_class *class;
+    int64_t time_ns;
+
+    switch (bt_message_get_type(message)) {
+    case BT_MESSAGE_TYPE_EVENT:
+        if (bt_message_event_borrow_stream_class_default_clock_class_const(message))
+            snapshot = bt_message_event_borrow_default_clock_snapshot_const(message);
+        break;
+    case BT_MESSAGE_TYPE_PACKET_BEGINNING:
+        class = bt_stream_borrow_class_const(
+            bt_packet_borrow_stream_const(bt_message_packet_beginning_borrow_packet_const(message)));
+        if (bt_stream_class_packets_have_beginning_default_clock_snapshot(class))
+            snapshot = bt_message_packet_beginning_borrow_default_clock_snapshot_const(message);
+        break;
+    case BT_MESSAGE_TYPE_PACKET_END:
+        class = bt_stream_borrow_class_const(
+            bt_packet_borrow_stream_const(bt_message_packet_end_borrow_packet_const(message)));
+        if (bt_stream_class_packets_have_end_default_clock_snapshot(class))
+            snapshot = bt_message_packet_end_borrow_default_clock_snapshot_const(message);
+        break;
+    case BT_MESSAGE_TYPE_DISCARDED_EVENTS:
+        class = bt_stream_borrow_class_const(bt_message_discarded_events_borrow_stream_const(message));
+        if (bt_stream_class_discarded_events_have_default_clock_snapshots(class))
+            snapshot = bt_message_discarded_events_borrow_beginning_default_clock_snapshot_const(message);
+        break;
+    case BT_MESSAGE_TYPE_DISCARDED_PACKETS:
+        class = bt_stream_borrow_class_const(bt_message_discarded_packets_borrow_stream_const(message));
+        if (bt_stream_class_discarded_packets_have_default_clock_snapshots(class))
+            snapshot = bt_message_discarded_packets_borrow_beginning_default_clock_snapshot_const(message);
+        break;
+    case BT_MESSAGE_TYPE_STREAM_BEGINNING:
+    case BT_MESSAGE_TYPE_STREAM_END:
+    case BT_MESSAGE_TYPE_MESSAGE_ITERATOR_INACTIVITY:
+        break;
+    }
+    return snapshot && to_ns(snapshot, &time_ns) ? time_ns : TIME_UNKNOWN;
+}
+
+void feed_take(struct feed *feed, const bt_message *message, int64_t time_ns, unsigned source)
+{
+    feed->source = source;
+    take(feed, message, time_ns);
+    feed_release(feed);
+    feed->held = message;
+}
+
 void feed_messages(struct feed *feed, bt_message_array_const messages, uint64_t count)
 {
-    for (uint64_t i = 0; i < count; i++) {
-        take(feed, messages[i]);
-        feed_release(feed);
-        feed->held = messages[i];
-    }
-}
-
-static unsigned trace_index(struct feed *feed, const struct input_trace *expected)
-{
-    struct analysis_trace description = { .path = expected->folder, .vpid = EVENT_UNKNOWN_ID };
-
-    for (unsigned i = 0; i < feed->traces->len; i++) {
-        const struct feed_trace *trace = g_ptr_array_index(feed->traces, i);
-
-        if (same_uuid(trace->trace, expected))
-            return trace->index;
-    }
-    /* no stream of it was readable, or it has none: it was recorded all the same */
-    memcpy(description.declared, expected->metadata.declared, sizeof(description.declared));
-    return analysis_add_trace(feed->analysis, &description);
-}
-
-void feed_finish(struct feed *feed)
-{
-    for (unsigned i = 0; i < feed->expected->len; i++) {
-        const struct input_trace *trace = g_ptr_array_index(feed->expected, i);
-        unsigned index = trace_index(feed, trace);
-
-        for (unsigned j = 0; j < trace->streams->len; j++) {
-            const struct input_stream *part = g_ptr_array_index(trace->streams, j);
-            char *path = input_stream_path(trace, part);
-            struct analysis_stream description = {
-                .stream_class_id = part->summary.stream_class_id,
-                .cpu_id = part->summary.cpu_id,
-                .path = path,
-            };
-
-            if (part->summary.damage && !g_hash_table_contains(feed->told, part))
-                analysis_loss(feed->analysis, analysis_add_stream(feed->analysis, index, &description),
-                              LOSS_CUT, feed->first_ns, feed->first_ns);
-            g_free(path);
-        }
-    }
+    for (uint64_t i = 0; i < count; i++)
+        feed_take(feed, messages[i], feed_time(messages[i]), SOURCE_UNKNOWN);
 }

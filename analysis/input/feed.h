@@ -1,10 +1,10 @@
 /**
- * Feeds an analysis from babeltrace2 messages: the one adapter, for recordings, live sessions and the plugin alike.
+ * Makes of babeltrace2 messages what an intake takes: the one adapter, for recordings, live sessions and the plugin
+ * alike.
  *
- *     struct feed *feed = feed_create(analysis);
+ *     struct feed *feed = feed_create(&intake_target, intake);
  *     feed_messages(feed, messages, count);      // as often as the message iterator gives some; takes the messages
- *     feed_finish(feed);                         // all that was held back; then analysis_finish()
- *     feed_destroy(feed);
+ *     feed_destroy(feed);                        // then intake_finish()
  *
  * How an event class is decoded (which member goes to which slot) is worked out once, when its first event comes;
  * an event then costs no allocation and no search.
@@ -15,16 +15,20 @@
 #define ANALYSIS_INPUT_FEED_H
 
 #include <babeltrace2/babeltrace.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "core/analysis.h"
 #include "input/inputs.h"
+#include "input/intake.h"
+
+#define SOURCE_UNKNOWN UINT_MAX
 
 struct feed;
 
-/** @analysis stays the caller's and must outlive the feed. */
-struct feed *feed_create(struct analysis *analysis);
+/** @target and @data stay the caller's and must outlive the feed. */
+struct feed *feed_create(const struct feed_target *target, void *data);
 void feed_destroy(struct feed *feed);
 
 /**
@@ -33,23 +37,19 @@ void feed_destroy(struct feed *feed);
  */
 void feed_expect(struct feed *feed, const struct input_trace *trace);
 
-/** Take one batch of messages and put their references. */
+/** Take one batch of messages, which somebody has merged in time, and put their references. */
 void feed_messages(struct feed *feed, bt_message_array_const messages, uint64_t count);
+
+/** When the message happened, in nanoseconds since the epoch; TIME_UNKNOWN. */
+int64_t feed_time(const bt_message *message);
+
+/**
+ * Take one message as of @time_ns, and put its reference. Its stream is read by the source component @source;
+ * SOURCE_UNKNOWN outside of a graph of ours.
+ */
+void feed_take(struct feed *feed, const bt_message *message, int64_t time_ns, unsigned source);
 
 /** Let go of the last messages: before the graph that made them goes away. */
 void feed_release(struct feed *feed);
-
-/** End of the messages: loss of streams that never appeared, traces without any stream. */
-void feed_finish(struct feed *feed);
-
-struct feed_progress {
-    uint64_t event_count;
-    uint64_t packet_count; /**< packets that ended */
-    int64_t time_ns;       /**< of the last event */
-    bool has_range;        /**< the traces that were expected say when they begin and end */
-    int64_t begin_ns, end_ns;
-};
-
-struct feed_progress feed_progress(const struct feed *feed);
 
 #endif

@@ -4,7 +4,8 @@
 #include <signal.h>
 #include <string.h>
 
-#include "input/sink.h"
+#include "input/merge.h"
+#include "input/port_order.h"
 
 static bt_interrupter *volatile running; /* the one graph of the process, for the signal handler */
 static volatile sig_atomic_t interrupt_requested;
@@ -18,45 +19,29 @@ void graph_interrupt(void)
         bt_interrupter_set(interrupter);
 }
 
+bool graph_is_interrupted(void)
+{
+    return interrupt_requested;
+}
+
 /* The cause nearest to the fault names the file; what follows only says who was waiting for it. */
 static char *take_error(const char *fallback)
 {
     const bt_error *error = bt_current_thread_take_error();
-    char *text;
+    GRegex *addresses;
+    char *text, *clean;
 
     if (!error)
         return g_strdup(fallback);
     text = g_strdup_printf("babeltrace2: %s",
                            bt_error_cause_get_message(bt_error_borrow_cause_by_index(error, 0)));
     bt_error_release(error);
-    return text;
-}
-
-static bt_component_class_initialize_method_status
-initialize_sink(bt_self_component_sink *self, bt_self_component_sink_configuration *config,
-                const bt_value *params, void *data)
-{
-    const struct graph_job *job = data;
-    const struct sink_owner owner = { .feed = job->feed, .batch = job->batch, .data = job->data };
-
-    return sink_attach(self, &owner);
-}
-
-static char *add_sink(bt_graph *graph, const struct graph_job *job, const bt_component_sink **sink_out)
-{
-    bt_component_class_sink *sink_class = bt_component_class_sink_create("report", sink_consume);
-    char *why = NULL;
-
-    if (!sink_class)
-        return take_error("out of memory");
-    if (bt_component_class_sink_set_initialize_method(sink_class, initialize_sink) ||
-        bt_component_class_sink_set_graph_is_configured_method(sink_class, sink_graph_is_configured) ||
-        bt_component_class_sink_set_finalize_method(sink_class, sink_finalize) ||
-        bt_graph_add_sink_component_with_initialize_method_data(graph, sink_class, "report", NULL,
-                                                                (void *)job, BT_LOGGING_LEVEL_NONE, sink_out))
-        why = take_error("cannot make the sink component");
-    bt_component_class_sink_put_ref(sink_class); /* the graph keeps its own */
-    return why;
+    /* an address says nothing and is another one each time */
+    addresses = g_regex_new(",? ?[a-z-]*addr=0x[0-9a-f]+", 0, 0, NULL);
+    clean = g_regex_replace_literal(addresses, text, -1, 0, "", 0, NULL);
+    g_regex_unref(addresses);
+    g_free(text);
+    return clean;
 }
 
 /* Found once and kept loaded to the process's end: a leak checker cannot name the code of a plugin that is gone. */
@@ -69,35 +54,6 @@ static const bt_plugin *find_plugin(const char *name, const bt_plugin **kept, ch
             "babeltrace2's plugin '%s' was not found (install the package babeltrace2)", name);
     }
     return *kept;
-}
-
-static char *add_muxer(bt_graph *graph, const bt_component_filter **muxer_out)
-{
-    static const bt_plugin *utils;
-    char *why = NULL;
-    const bt_plugin *plugin = find_plugin("utils", &utils, &why);
-
-    if (why)
-        return why;
-    if (bt_graph_add_filter_component(graph,
-                                      bt_plugin_borrow_filter_component_class_by_name_const(plugin, "muxer"),
-                                      "muxer", NULL, BT_LOGGING_LEVEL_NONE, muxer_out))
-        why = take_error("cannot make the muxer");
-    return why;
-}
-
-static char *connect_source(bt_graph *graph, const bt_component_source *source,
-                            const bt_component_filter *muxer)
-{
-    for (uint64_t i = 0; i < bt_component_source_get_output_port_count(source); i++) {
-        /* the muxer makes a new input port whenever its last one is taken */
-        uint64_t last = bt_component_filter_get_input_port_count(muxer) - 1;
-
-        if (bt_graph_connect_ports(graph, bt_component_source_borrow_output_port_by_index_const(source, i),
-                                   bt_component_filter_borrow_input_port_by_index_const(muxer, last), NULL))
-            return take_error("cannot connect a stream");
-    }
-    return NULL;
 }
 
 static bt_value *make_parameters(char *const *folders)
@@ -119,7 +75,7 @@ static bt_value *make_parameters(char *const *folders)
     return NULL;
 }
 
-static char *add_sources(bt_graph *graph, GPtrArray *folders, const bt_component_filter *muxer)
+static char *add_sources(bt_graph *graph, GPtrArray *folders, struct port_order *order)
 {
     static const bt_plugin *ctf;
     char *why = NULL;
@@ -134,12 +90,29 @@ static char *add_sources(bt_graph *graph, GPtrArray *folders, const bt_component
                            graph, bt_plugin_borrow_source_component_class_by_name_const(plugin, "fs"), name,
                            params, BT_LOGGING_LEVEL_NONE, &source))
             why = take_error("cannot open the trace");
-        else
-            why = connect_source(graph, source, muxer);
+        for (uint64_t j = 0; !why && j < bt_component_source_get_output_port_count(source); j++)
+            port_order_add(order, bt_component_source_borrow_output_port_by_index_const(source, j), i,
+                           g_ptr_array_index(folders, i));
         bt_value_put_ref(params);
         g_free(name);
     }
     return why;
+}
+
+static void take_message(void *data, const bt_message *message, int64_t time_ns, const struct merge_port *port)
+{
+    const struct graph_job *job = data;
+
+    if (job->place)
+        job->place(job->data, time_ns, port->rank);
+    feed_take(job->feed, message, time_ns, port->source);
+}
+
+static void end_batch(void *data)
+{
+    const struct graph_job *job = data;
+
+    job->batch(job->data);
 }
 
 static char *run(bt_graph *graph, bool *interrupted_out)
@@ -162,28 +135,27 @@ static char *run(bt_graph *graph, bool *interrupted_out)
 
 char *graph_run(GPtrArray *folders, const struct graph_job *job, bool *interrupted_out)
 {
+    const struct merge_taker taker = { .take = take_message, .batch = end_batch, .data = (void *)job };
+    struct port_order *order = port_order_create(job->expected);
     bt_graph *graph = bt_graph_create(0);
-    const bt_component_filter *muxer = NULL;
-    const bt_component_sink *sink = NULL;
+    GArray *ports = NULL;
     char *why;
 
     *interrupted_out = false;
-    if (!graph)
-        return take_error("out of memory");
-    why = add_muxer(graph, &muxer);
+    why = graph ? add_sources(graph, folders, order) : take_error("out of memory");
     if (!why)
-        why = add_sources(graph, folders, muxer);
+        ports = port_order_deal(order, job->share.index, job->share.count);
     /* without a single stream there is nothing to merge, and nothing to run */
-    if (!why && bt_component_filter_get_input_port_count(muxer) > 1) {
-        why = add_sink(graph, job, &sink);
-        if (!why &&
-            bt_graph_connect_ports(graph, bt_component_filter_borrow_output_port_by_index_const(muxer, 0),
-                                   bt_component_sink_borrow_input_port_by_index_const(sink, 0), NULL))
-            why = take_error("cannot connect the sink");
-        if (!why)
+    if (ports && ports->len > 0) {
+        if (merge_add(graph, ports, &taker) < 0)
+            why = take_error("cannot merge the streams");
+        else
             why = run(graph, interrupted_out);
     }
     feed_release(job->feed);
     bt_graph_put_ref(graph);
+    if (ports)
+        g_array_unref(ports);
+    port_order_destroy(order);
     return why;
 }

@@ -172,6 +172,7 @@ static const char *const packet_field_names[PACKET_FIELD_COUNT] = {
     [PACKET_PACKET_SIZE] = "packet_size",
     [PACKET_CPU_ID] = "cpu_id",
     [PACKET_NUMBER] = "packet_seq_num",
+    [PACKET_STREAM_INSTANCE_ID] = "stream_instance_id",
 };
 
 static unsigned align_up(unsigned value, unsigned align)
@@ -281,7 +282,8 @@ static bool read_layout(struct packet_layout *layout, const GString *text)
             good = layout->fields[field].size_bytes == 16;
         else
             good = is_integer(layout, field) ||
-                   ((field == PACKET_CPU_ID || field == PACKET_NUMBER) && layout->fields[field].size_bytes == 0);
+                   ((field == PACKET_CPU_ID || field == PACKET_NUMBER || field == PACKET_STREAM_INSTANCE_ID) &&
+                    layout->fields[field].size_bytes == 0);
     }
     g_hash_table_unref(types);
     g_free(header);

@@ -26,6 +26,7 @@ enum packet_field {
     PACKET_PACKET_SIZE,  /**< bits */
     PACKET_CPU_ID,
     PACKET_NUMBER, /**< packets of a stream count up from 0; may be missing */
+    PACKET_STREAM_INSTANCE_ID,
     PACKET_FIELD_COUNT
 };
 

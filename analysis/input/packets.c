@@ -100,6 +100,7 @@ static char *walk(struct stream_summary *summary, const struct metadata *metadat
             summary->damage = "a packet's events cannot be decoded";
         if (first && header.values[PACKET_MAGIC] == STREAM_MAGIC) {
             summary->stream_class_id = header.values[PACKET_STREAM_ID];
+            summary->stream_instance_id = header.values[PACKET_STREAM_INSTANCE_ID];
             if (layout->fields[PACKET_CPU_ID].size_bytes)
                 summary->cpu_id = header.values[PACKET_CPU_ID];
         }

@@ -26,6 +26,7 @@ struct stream_summary {
     uint64_t first_number;             /**< of the first packet, from 0 when recording begins; 0 if it has none */
     uint64_t begin_cycles, end_cycles; /**< of the whole packets; meaningless when there is none */
     uint64_t stream_class_id;          /**< of the first packet whose header could be read, else 0 */
+    uint64_t stream_instance_id;       /**< the same; 0 also for a tracer that has none */
     int64_t cpu_id;                    /**< the same, else EVENT_UNKNOWN_ID */
     const char *damage;                /**< NULL: the file is whole; else what is wrong behind whole_bytes */
 };

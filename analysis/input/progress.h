@@ -4,7 +4,7 @@
 #ifndef ANALYSIS_INPUT_PROGRESS_H
 #define ANALYSIS_INPUT_PROGRESS_H
 
-#include "input/feed.h"
+#include "input/intake.h"
 
 struct progress_bar;
 

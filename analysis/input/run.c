@@ -33,6 +33,29 @@ static GPtrArray *group_folders(const GPtrArray *traces)
     return groups;
 }
 
+/* Below this, other processes cost more than they save. */
+#define BYTES_WORTH_SHARING (8u << 20)
+
+static unsigned count_decoders(const struct inputs *inputs, const struct run_options *options)
+{
+    uint64_t bytes = 0;
+    unsigned streams = 0;
+
+    for (unsigned i = 0; i < inputs->traces->len; i++) {
+        const struct input_trace *trace = g_ptr_array_index(inputs->traces, i);
+
+        for (unsigned j = 0; j < trace->streams->len; j++) {
+            const struct input_stream *stream = g_ptr_array_index(trace->streams, j);
+
+            bytes += stream->summary.file_bytes;
+            streams += stream->summary.file_bytes > 0;
+        }
+    }
+    if (options->jobs > 0)
+        return options->jobs == 1 ? 0 : MIN(options->jobs, streams);
+    return bytes < BYTES_WORTH_SHARING || g_get_num_processors() == 1 ? 0 : MIN(g_get_num_processors(), streams);
+}
+
 static void attempt_all(const struct inputs *inputs, const struct run_options *options,
                         struct attempt_result *result_out)
 {
@@ -41,12 +64,19 @@ static void attempt_all(const struct inputs *inputs, const struct run_options *o
         .expected = inputs->traces,
         .refusals = inputs->refusals,
         .analysis_options = options->analysis_options,
+        .decoders = count_decoders(inputs, options),
         .stall_seconds = options->stall_seconds,
         .progress = options->progress,
         .data = options->data,
     };
 
     attempt_run(&job, result_out);
+    if (result_out->failure && !result_out->stalled && !attempt_interrupted() && job.decoders > 0) {
+        /* one of the processes may have been ended by something else: before an input is blamed, one reads it alone */
+        attempt_result_clear(result_out);
+        job.decoders = 0;
+        attempt_run(&job, result_out);
+    }
     g_ptr_array_unref(job.folders);
 }
 

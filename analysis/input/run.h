@@ -17,6 +17,7 @@
 struct run_options {
     const struct analysis_options *analysis_options;
     unsigned stall_seconds;
+    unsigned jobs; /**< processes that decode; 1: the one that judges does; 0: as many as there are processors */
     void (*progress)(void *data, const struct feed_progress *progress); /**< may be NULL */
     /** Reading @folder failed; what can be read of it is being looked for; may be NULL. */
     void (*restart)(void *data, const char *folder);

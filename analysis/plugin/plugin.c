@@ -1,12 +1,12 @@
 /* Registration of the babeltrace2 component class `sink.vblk.report`: parameters in, report out. What it does with
- * messages is the program's own code (input/sink.h). */
+ * messages is the program's own code (input/feed.h). */
 #include <babeltrace2/babeltrace.h>
 #include <glib.h>
 #include <string.h>
 
 #include "analyze/limits.h"
 #include "core/analysis.h"
-#include "input/sink.h"
+#include "plugin/sink.h"
 #include "report/output.h"
 
 struct report_component {
@@ -15,6 +15,7 @@ struct report_component {
     enum report_format format;
     char *output; /* NULL: standard output */
     struct analysis *analysis;
+    struct intake *intake;
     struct feed *feed;
     bool started, written;
 };
@@ -22,6 +23,7 @@ struct report_component {
 static void component_free(struct report_component *component)
 {
     feed_destroy(component->feed);
+    intake_destroy(component->intake);
     analysis_destroy(component->analysis);
     g_strfreev(component->checks);
     g_free(component->output);
@@ -35,7 +37,7 @@ static char *write_report(struct report_component *component, bool interrupted)
     char *why;
 
     feed_release(component->feed);
-    feed_finish(component->feed);
+    intake_finish(component->intake);
     analysis_finish(component->analysis, interrupted);
     report = analysis_report(component->analysis);
     why = report_write(report, component->format, component->output);
@@ -148,7 +150,8 @@ initialize(bt_self_component_sink *self, bt_self_component_sink_configuration *c
         return BT_COMPONENT_CLASS_INITIALIZE_METHOD_STATUS_ERROR;
     }
     component->analysis = analysis_create(&component->options);
-    component->feed = feed_create(component->analysis);
+    component->intake = intake_create(component->analysis);
+    component->feed = feed_create(&intake_target, component->intake);
     owner.feed = component->feed;
     status = sink_attach(self, &owner);
     if (status != BT_COMPONENT_CLASS_INITIALIZE_METHOD_STATUS_OK)

@@ -18,6 +18,7 @@
 #include "input/folder.h"
 #include "input/graph.h"
 #include "input/inputs.h"
+#include "input/intake.h"
 
 #define EPOCH_NS INT64_C(1700000000000000000) /* the builder's default offset */
 
@@ -103,7 +104,8 @@ static GPtrArray *one_list(const struct inputs *inputs)
 static struct feed_progress read_folder(const char *folder)
 {
     struct inputs *inputs = inputs_create();
-    struct feed *feed = feed_create(NULL);
+    struct intake *intake = intake_create(NULL);
+    struct feed *feed = feed_create(&intake_target, intake);
     struct feed_progress progress;
     GPtrArray *lists;
     bool interrupted;
@@ -113,15 +115,18 @@ static struct feed_progress read_folder(const char *folder)
     inputs_prepare(inputs);
     assert_int_equal(inputs->refusals->len, 0);
     lists = one_list(inputs);
-    for (unsigned i = 0; i < inputs->traces->len; i++)
+    for (unsigned i = 0; i < inputs->traces->len; i++) {
         feed_expect(feed, g_ptr_array_index(inputs->traces, i));
-    why = graph_run(lists, &(struct graph_job){ .feed = feed, .batch = on_batch }, &interrupted);
+        intake_expect(intake, g_ptr_array_index(inputs->traces, i));
+    }
+    why = graph_run(lists, &(struct graph_job){ .feed = feed, .share = { 0, 1 }, .batch = on_batch }, &interrupted);
     if (why)
         fail_msg("%s", why);
     assert_false(interrupted);
-    feed_finish(feed);
-    progress = feed_progress(feed);
+    intake_finish(intake);
+    progress = intake_progress(intake);
     feed_destroy(feed);
+    intake_destroy(intake);
     g_ptr_array_unref(lists);
     inputs_destroy(inputs);
     return progress;

@@ -1,12 +1,11 @@
 /**
- * The babeltrace2 sink component that feeds an analysis: one implementation for vblkscope's own graph and for the
- * plugin's component class `sink.vblk.report`.
+ * The methods of a babeltrace2 sink component that feeds an analysis.
  *
- *     bt_component_class_sink_create("report", sink_consume)    // with sink_graph_is_configured, sink_finalize
+ *     BT_PLUGIN_SINK_COMPONENT_CLASS(report, sink_consume)      // with sink_graph_is_configured, sink_finalize
  *     initialize method: sink_attach(self_component, &owner);
  */
-#ifndef ANALYSIS_INPUT_SINK_H
-#define ANALYSIS_INPUT_SINK_H
+#ifndef ANALYSIS_PLUGIN_SINK_H
+#define ANALYSIS_PLUGIN_SINK_H
 
 #include <babeltrace2/babeltrace.h>
 

@@ -1,4 +1,4 @@
-#include "input/sink.h"
+#include "plugin/sink.h"
 
 #include <glib.h>
 
