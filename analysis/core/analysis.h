@@ -89,6 +89,16 @@ void analysis_finish(struct analysis *analysis, bool interrupted);
 /** The report of contract section 4. Caller owns it. After finish. */
 json_t *analysis_report(const struct analysis *analysis);
 
+/**
+ * The report as it would be if the events ended now, before finish. The analysis does not change: a forked child
+ * finishes its copy (copy on write) and sends the report.
+ *
+ * Returns:   the report, the caller owns it; NULL: *@why_out (may be NULL) says why, the caller frees it.
+ * Thread:    that of the analysis. The process may have other threads, as long as none of them runs code of GLib,
+ *            jansson or babeltrace2 at that moment: the child could find their locks held (it is given up after 20 s).
+ */
+json_t *analysis_preview(struct analysis *analysis, char **why_out);
+
 /** 0, 1, 2 or 3 as in the contract. */
 int analysis_exit_status(const struct analysis *analysis);
 

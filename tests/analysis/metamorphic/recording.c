@@ -151,7 +151,8 @@ struct recording *recording_read(const char *folder)
 {
     struct recording *recording = recording_new();
     struct inputs *inputs = inputs_create();
-    struct feed *feed = feed_create(NULL);
+    struct intake *intake = intake_create(NULL);
+    struct feed *feed = feed_create(&intake_target, intake);
     GPtrArray *lists = g_ptr_array_new_with_free_func(g_free);
     char *why = NULL;
     bool interrupted;
@@ -166,11 +167,13 @@ struct recording *recording_read(const char *folder)
         list[0] = trace->read_folder;
         g_ptr_array_add(lists, list);
         feed_expect(feed, trace);
+        intake_expect(intake, trace);
     }
     if (inputs->traces->len && !inputs->refusals->len)
-        why = graph_run(lists, &(struct graph_job){ .feed = feed, .batch = on_batch }, &interrupted);
-    feed_finish(feed);
+        why = graph_run(lists, &(struct graph_job){ .feed = feed, .share = { 0, 1 }, .batch = on_batch }, &interrupted);
+    intake_finish(intake);
     feed_destroy(feed);
+    intake_destroy(intake);
     reading = NULL;
     g_ptr_array_unref(lists);
     inputs_destroy(inputs);
