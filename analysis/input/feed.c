@@ -470,7 +470,7 @@ static void tell_overwritten(struct feed *feed, const struct feed_stream *stream
     }
     if (first && first->summary.first_number &&
         cycles_to_ns(stream->trace, first->summary.begin_cycles, &begin_ns))
-        analysis_loss(feed->analysis, stream->index, LOSS_OVERWRITTEN, begin_ns, begin_ns);
+        feed->target->loss(feed->data, stream->index, LOSS_OVERWRITTEN, begin_ns, begin_ns);
 }
 
 static void end_stream(struct feed *feed, struct feed_stream *stream)
