@@ -20,6 +20,8 @@ from analyze_tool import BROKEN_QUEUE, DEADLINE_S, HEALTHY, VBLKSCOPE, analyze, 
 
 STUB = os.environ["STUB_PLUGINS"]
 PAGE = 4096
+# Under a sanitizer every program that is started takes a third of a second: a sample of the sample, as test_packets has them all.
+SPARSE = 4 if os.environ.get("SANITIZER_RUNTIME") else 1
 
 
 def stub_environment():
@@ -46,7 +48,7 @@ def test_stream_cut_anywhere(folder):
     data = (folder / "t/channel0_0").read_bytes()
     expect(len(data) == 2 * PAGE, "two packets")
     # a sample of lengths here; test_packets tries every one without the program around it
-    lengths = [*range(0, 320, 7), *range(320, PAGE, 509), PAGE - 1, *range(PAGE, PAGE + 330, 7),
+    lengths = [*range(0, 320, 7 * SPARSE), *range(320, PAGE, 509), PAGE - 1, *range(PAGE, PAGE + 330, 7 * SPARSE),
                *range(PAGE + 330, len(data), 509)]
     counts = {}
     for length, result in damaged_copies(folder, "channel0_0", [(n, data[:n]) for n in lengths]):
@@ -64,7 +66,7 @@ def test_stream_cut_anywhere(folder):
 def test_metadata_cut_at_many_lengths(folder):
     build(folder / "t", "!packetised\n" + HEALTHY)
     data = (folder / "t/metadata").read_bytes()
-    lengths = [*range(0, 44), *range(44, 4200, 127), 4095, 4097, 4200]
+    lengths = [*range(0, 44, SPARSE), *range(44, 4200, 127 * SPARSE), 4095, 4097, 4200]
     for length, result in damaged_copies(folder, "metadata", [(n, data[:n]) for n in lengths]):
         expect(result.status == 2, f"{length} bytes: status {result.status}")
         expect("metadata" in result.err, f"{length} bytes: {result.err}")
@@ -73,7 +75,7 @@ def test_metadata_cut_at_many_lengths(folder):
 def test_plain_metadata_cut_at_many_lengths(folder):
     build(folder / "t", "!declare rt_loop:create\n" + HEALTHY)
     data = (folder / "t/metadata").read_bytes()
-    for length, result in damaged_copies(folder, "metadata", [(n, data[:n]) for n in range(0, len(data), 97)]):
+    for length, result in damaged_copies(folder, "metadata", [(n, data[:n]) for n in range(0, len(data), 97 * SPARSE)]):
         expect(result.status in (0, 2, 3), f"{length} bytes: status {result.status}: {result.err}")
 
 
@@ -83,7 +85,7 @@ def test_overwritten_bytes(folder):
     seed = random.SystemRandom().randrange(1 << 32)
     generator = random.Random(seed)
     changes = []
-    for _ in range(40):
+    for _ in range(40 // SPARSE):
         at = generator.randrange(0, 400) + generator.choice((0, PAGE))
         changes.append((f"seed {seed} at {at}", data[:at] + generator.randbytes(16) + data[at + 16:]))
     for label, result in damaged_copies(folder, "channel0_0", changes):
