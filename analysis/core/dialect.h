@@ -25,6 +25,8 @@ struct dialect {
 
     /** Would an event of ours have been derived, if it had happened? @declared: of the process's traces, by enum event_id. */
     bool (*declares)(const bool *declared, enum event_id id);
+    /** Of which events of the dialect the finding is decided, for people; NULL: of none. */
+    const char *(*source)(const char *finding_id);
     /** Why the finding cannot be decided for the process; NULL: it can. Lives as long as the program. */
     const char *(*skip)(const struct process *process, const bool *declared, const char *finding_id);
 };

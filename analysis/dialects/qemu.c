@@ -377,5 +377,6 @@ const struct dialect dialect_qemu = {
     .finish = finish,
     .destroy = destroy,
     .declares = qemu_declares,
+    .source = qemu_source,
     .skip = qemu_skip,
 };

@@ -94,6 +94,7 @@ void qemu_requests_event(struct qemu *qemu);
 void qemu_requests_finish(struct qemu *qemu);
 
 bool qemu_declares(const bool *declared, enum event_id id);
+const char *qemu_source(const char *finding_id);
 const char *qemu_skip(const struct process *process, const bool *declared, const char *finding_id);
 
 #endif

@@ -73,58 +73,79 @@ struct ruling {
     const char *id;
     bool needs_threads;
     enum event_id needs[NEEDS_MAX];
-    const char *missing; /* QEMU's events, said when they are not there */
+    const char *source; /* the same as QEMU's events, for people */
 };
 
 static const struct ruling rulings[] = {
     { "false-progress",
       false,
       { EVENT_rt_loop_poll_end, EVENT_rt_coroutine_enter, NO_EVENT },
-      "qemu:run_poll_handlers_* and qemu:qemu_aio_coroutine_enter not recorded" },
+      "qemu:run_poll_handlers_* and qemu:qemu_aio_coroutine_enter" },
     { "lost-wakeup",
       true,
       { EVENT_rt_loop_publish, EVENT_rt_loop_poll_end, EVENT_rt_loop_work_run, NO_EVENT },
-      "qemu:aio_co_schedule* and qemu:run_poll_handlers_* not recorded" },
+      "qemu:aio_co_schedule* and qemu:run_poll_handlers_*" },
     { "lock-contention",
       true,
       { EVENT_rt_lock_wait, EVENT_rt_lock_released, NO_EVENT },
-      "qemu:qemu_mutex_* not recorded" },
+      "qemu:qemu_mutex_*" },
     { "lock-across-yield",
       true,
       { EVENT_rt_lock_acquired, EVENT_rt_lock_released, EVENT_rt_coroutine_enter, EVENT_rt_coroutine_yield },
-      "qemu:qemu_mutex_*, qemu:qemu_aio_coroutine_enter and qemu:qemu_coroutine_* not recorded" },
+      "qemu:qemu_mutex_*, qemu:qemu_aio_coroutine_enter and qemu:qemu_coroutine_*" },
     { "stuck-request",
       false,
       { EVENT_vblk_request_begin, NO_EVENT },
-      "qemu:virtio_blk_*, qemu:luring_* and qemu:thread_pool_* not recorded" },
+      "qemu:virtio_blk_*, qemu:luring_* or qemu:thread_pool_*" },
     { "loop-hog",
       false,
       { EVENT_rt_loop_hog, EVENT_rt_coroutine_terminate, NO_EVENT },
-      "qemu:qemu_aio_coroutine_enter and qemu:qemu_coroutine_* not recorded" },
+      "qemu:qemu_aio_coroutine_enter and qemu:qemu_coroutine_*" },
     { "slow-requests",
       false,
       { EVENT_vblk_request_begin, NO_EVENT },
-      "qemu:virtio_blk_*, qemu:luring_* and qemu:thread_pool_* not recorded" },
+      "qemu:virtio_blk_*, qemu:luring_* or qemu:thread_pool_*" },
     { "poll-waste",
       false,
       { EVENT_rt_loop_sample, NO_EVENT },
-      "qemu:run_poll_handlers_* not recorded" },
-    { "events-lost", false, { NO_EVENT }, NULL },
+      "qemu:run_poll_handlers_*" },
+    { "events-lost", false, { NO_EVENT }, "the tracer" },
 };
+
+static const struct ruling *find_ruling(const char *finding_id)
+{
+    for (unsigned i = 0; i < G_N_ELEMENTS(rulings); i++)
+        if (!strcmp(rulings[i].id, finding_id))
+            return &rulings[i];
+    return NULL;
+}
+
+static const char *missing(const char *source)
+{
+    char *text = g_strdup_printf("%s not recorded", source);
+    const char *kept = g_intern_string(text);
+
+    g_free(text);
+    return kept;
+}
+
+const char *qemu_source(const char *finding_id)
+{
+    const struct ruling *ruling = find_ruling(finding_id);
+
+    return ruling ? ruling->source : NULL;
+}
 
 const char *qemu_skip(const struct process *process, const bool *declared, const char *finding_id)
 {
-    for (unsigned i = 0; i < G_N_ELEMENTS(rulings); i++) {
-        const struct ruling *ruling = &rulings[i];
+    const struct ruling *ruling = find_ruling(finding_id);
 
-        if (strcmp(ruling->id, finding_id))
-            continue;
-        for (unsigned j = 0; j < NEEDS_MAX && ruling->needs[j] != NO_EVENT; j++)
-            if (!qemu_declares(declared, ruling->needs[j]))
-                return ruling->missing;
-        if (ruling->needs_threads && !process->has_threads)
-            return "context vtid not recorded";
-        return NULL;
-    }
-    return "not recorded by QEMU";
+    if (!ruling)
+        return "not recorded by QEMU";
+    for (unsigned i = 0; i < NEEDS_MAX && ruling->needs[i] != NO_EVENT; i++)
+        if (!qemu_declares(declared, ruling->needs[i]))
+            return missing(ruling->source);
+    if (ruling->needs_threads && !process->has_threads)
+        return "context vtid not recorded";
+    return NULL;
 }

@@ -8,6 +8,7 @@
 
 #include "analyze/limits.h"
 #include "checks/registry.h"
+#include "core/dialect.h"
 #include "explain/texts.h"
 #include "report/printable.h"
 #include "report/terminal.h"
@@ -126,6 +127,16 @@ static void write_sets(struct page *page, const struct check_class *check, const
     g_string_free(sets, TRUE);
 }
 
+static void write_dialect(struct page *page, const char *id)
+{
+    const char *source = dialect_qemu.source(id);
+    char *text = source ? g_strdup_printf("Decided from %s.", source)
+                        : g_strdup_printf("Not decided: what it needs is not recorded by %s.", dialect_qemu.name);
+
+    write_section(page, "In a trace of QEMU", text);
+    g_free(text);
+}
+
 char *explain_text(const char *id, unsigned width, bool colours)
 {
     const struct explanation *explanation = explanation_find(id);
@@ -152,6 +163,7 @@ char *explain_text(const char *id, unsigned width, bool colours)
     write_section(&page, "Causes that are told apart", explanation->causes);
     write_sets(&page, check, explanation);
     write_limits(&page, explanation);
+    write_dialect(&page, id);
     write_section(&page, "What to do", explanation->advice);
     g_free(severity);
     return g_string_free(page.text, FALSE);

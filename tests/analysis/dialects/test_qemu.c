@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <glib.h>
@@ -59,6 +60,31 @@ static void test_says_what_qemu_does_not_record(void **state)
     assert_true(feed_says(f, "\"dialect\": \"QEMU\""));
     assert_int_equal(feed_status(f), 0);
     feed_destroy(f);
+}
+
+static void test_says_which_events_are_missing(void **state)
+{
+    struct analysis_options options;
+    struct analysis_trace trace = { .path = "t", .vpid = EVENT_UNKNOWN_ID };
+    const struct analysis_stream stream = { .cpu_id = 0 };
+    struct event event = { .time_ns = 1, .id = EVENT_qemu_other, .vpid = 1, .vtid = 2 };
+    struct analysis *analysis;
+    json_t *report;
+    char *text;
+
+    analysis_options_init(&options);
+    analysis = analysis_create(&options);
+    trace.declared[EVENT_qemu_qemu_mutex_lock] = trace.declared[EVENT_qemu_qemu_mutex_locked] = true;
+    event.stream = analysis_add_stream(analysis, analysis_add_trace(analysis, &trace), &stream);
+    analysis_event(analysis, &event);
+    analysis_finish(analysis, false);
+    report = analysis_report(analysis);
+    text = json_dumps(report, 0);
+    assert_non_null(strstr(text, "qemu:qemu_mutex_* not recorded"));
+    assert_true(json_is_true(json_object_get(report, "all_skipped")));
+    free(text);
+    json_decref(report);
+    analysis_destroy(analysis);
 }
 
 static void test_without_threads_locks_are_not_judged(void **state)
@@ -383,6 +409,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_says_what_qemu_does_not_record),
+        cmocka_unit_test(test_says_which_events_are_missing),
         cmocka_unit_test(test_without_threads_locks_are_not_judged),
         cmocka_unit_test(test_two_dialects_in_one_recording),
         cmocka_unit_test(test_two_dialects_without_context),
