@@ -100,6 +100,23 @@ static bool contains(const GPtrArray *lines, const char *line)
     return false;
 }
 
+/* Of less the same fault may look like its sibling: what ended a sleep late, or the restart that lost a request, is gone. */
+static bool has_sibling(const GPtrArray *before, const char *line)
+{
+    static const char *const siblings[][2] = { { "lost-wakeup", "late-wakeup" }, { "stuck-request", "lost-request" } };
+
+    for (unsigned i = 0; i < G_N_ELEMENTS(siblings); i++) {
+        if (g_str_has_prefix(line, siblings[i][0])) {
+            char *sibling = g_strconcat(siblings[i][1], line + strlen(siblings[i][0]), NULL);
+            const bool known = contains(before, sibling);
+
+            g_free(sibling);
+            return known;
+        }
+    }
+    return false;
+}
+
 /* What is wrong, one line each. */
 static unsigned compare(const GPtrArray *before, const GPtrArray *after, enum relation relation, GString *wrong)
 {
@@ -108,8 +125,7 @@ static unsigned compare(const GPtrArray *before, const GPtrArray *after, enum re
 
     for (unsigned i = 0; i < after->len; i++) {
         const char *line = g_ptr_array_index(after, i);
-        /* what ends a sleep late would have ended it, had the recording gone on */
-        const bool known = contains(before, line) || (relation == NO_FINDING && g_str_has_prefix(line, "lost-wakeup"));
+        const bool known = contains(before, line) || (relation == NO_FINDING && has_sibling(before, line));
 
         if (!known && ++count)
             g_string_append_printf(wrong, "    new:     %s\n", line);
