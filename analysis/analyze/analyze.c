@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analyze/limits.h"
 #include "core/analysis.h"
@@ -89,8 +90,11 @@ static char *check_options(struct analyze *analyze)
     if (!analyze->paths)
         return g_strdup("no trace given (give the folder of a recording)");
     if (analyze->format_name && !report_format_by_name(analyze->format_name, &analyze->format))
-        return g_strdup_printf("--format: there is no format '%s' (there are: text, json, lami)",
+        return g_strdup_printf("--format: there is no format '%s' (there are: text, json, html, lami)",
                                analyze->format_name);
+    if (analyze->format == REPORT_HTML && !analyze->output && isatty(STDOUT_FILENO))
+        return g_strdup("--format=html: a page is no use on a terminal (add --output=FILE)");
+    analyze->options.series |= analyze->format == REPORT_HTML;
     if (analyze->fail_on_name && !report_severity_by_name(analyze->fail_on_name, &analyze->fail_on))
         return g_strdup_printf("--fail-on: there is no severity '%s' (there are: info, warning, error)",
                                analyze->fail_on_name);
@@ -110,11 +114,13 @@ static char *parse(struct analyze *analyze, int *argc, char ***argv)
 {
     const GOptionEntry entries[] = {
         { "format", 'f', 0, G_OPTION_ARG_STRING, &analyze->format_name,
-          "Form of the report: text, json, lami (default: text)", "FORMAT" },
+          "Form of the report: text, json, html, lami (default: text)", "FORMAT" },
         { "verbose", 'v', 0, G_OPTION_ARG_NONE, &analyze->verbose,
           "Add tables of latency, queues, loops, locks, pool and mappings to the text", NULL },
         { "output", 'o', 0, G_OPTION_ARG_FILENAME, &analyze->output,
           "Write the report to FILE (default: standard output)", "FILE" },
+        { "series", 0, 0, G_OPTION_ARG_NONE, &analyze->options.series,
+          "Add to JSON how things went over time (HTML always has it)", NULL },
         { "checks", 'c', 0, G_OPTION_ARG_STRING, &analyze->checks, "Run these checks only (default: all)",
           "ID,..." },
         { "fail-on", 0, 0, G_OPTION_ARG_STRING, &analyze->fail_on_name,

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "report/html.h"
 #include "report/terminal.h"
 #include "report/text.h"
 
@@ -20,6 +21,8 @@ bool report_format_by_name(const char *name, enum report_format *format_out)
         *format_out = REPORT_TEXT;
     else if (strcmp(name, "json") == 0)
         *format_out = REPORT_JSON;
+    else if (strcmp(name, "html") == 0)
+        *format_out = REPORT_HTML;
     else
         return false;
     return true;
@@ -72,6 +75,8 @@ static char *render(const json_t *report, enum report_format format, bool to_fil
 
         return report_text(report, &options);
     }
+    if (format == REPORT_HTML)
+        return report_html(report);
     json = json_dumps(report, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
     text = g_strconcat(json, "\n", NULL);
     free(json);

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 /** REPORT_VERBOSE: text with the tables. */
-enum report_format { REPORT_TEXT, REPORT_VERBOSE, REPORT_JSON };
+enum report_format { REPORT_TEXT, REPORT_VERBOSE, REPORT_JSON, REPORT_HTML };
 
 /** False: no such format. */
 bool report_format_by_name(const char *name, enum report_format *format_out);
