@@ -58,6 +58,15 @@ struct qemu_thread *qemu_thread(struct qemu *qemu)
     return thread;
 }
 
+/* The tracer's name of a thread: the main thread's is the program's. */
+static void name_thread(struct qemu *qemu, const char *name)
+{
+    struct thread *thread = process_find_thread(qemu->process, qemu->event->vtid);
+
+    if (thread && !thread->name && *name)
+        thread->name = g_strdup(name);
+}
+
 static void name_context(struct qemu *qemu, const struct qemu_context *context)
 {
     char name[64];
@@ -122,6 +131,8 @@ static void poll_began(struct qemu *qemu, struct qemu_thread *thread)
 {
     const union event_fields *f = &qemu->event->fields;
     struct qemu_context *context = own_context(qemu, f->qemu_run_poll_handlers_begin.ctx, thread);
+
+    name_thread(qemu, f->qemu_run_poll_handlers_begin.procname);
 
     context->is_polling = true;
     context->poll_begin_ns = qemu->event->time_ns;
@@ -210,6 +221,7 @@ static void entered(struct qemu *qemu, struct qemu_thread *thread)
     struct qemu_coroutine *coroutine = qemu_coroutine(qemu, f->qemu_qemu_aio_coroutine_enter.to);
     const struct qemu_coroutine *from = find_coroutine(qemu, f->qemu_qemu_aio_coroutine_enter.from);
 
+    name_thread(qemu, f->qemu_qemu_aio_coroutine_enter.procname);
     coroutine->caller = f->qemu_qemu_aio_coroutine_enter.from;
     coroutine->loop_id = need_context(qemu, f->qemu_qemu_aio_coroutine_enter.ctx)->id;
     coroutine->entered_ns = qemu->event->time_ns;
@@ -297,6 +309,9 @@ static void take(struct qemu *qemu, struct qemu_thread *thread)
 {
     switch ((unsigned)qemu->event->id) {
     case EVENT_qemu_qemu_mutex_lock:
+        name_thread(qemu, qemu->event->fields.qemu_qemu_mutex_lock.procname);
+        qemu_locks_event(qemu);
+        return;
     case EVENT_qemu_qemu_mutex_locked:
     case EVENT_qemu_qemu_mutex_unlock:
     case EVENT_qemu_qemu_co_mutex_lock_uncontended:

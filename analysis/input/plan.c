@@ -15,6 +15,7 @@ struct step {
 struct plan {
     int event_id;
     struct step vpid, vtid; /* in the common context */
+    struct step text;       /* the same: what a dialect's event has of it */
     bool has_context;
     bool has_defaults; /* fields that the trace lacks must read as 0 or "" */
     unsigned step_count;
@@ -89,6 +90,10 @@ struct plan *plan_create(const bt_event_class *event_class)
         bool is_string = known->fields[i].kind == FIELD_STRING;
         struct step step = find_member(payload, known->fields[i].name);
 
+        if (step.reader == READ_NOTHING && is_string && plan->event_id > EVENT_COUNT) {
+            plan->text = find_member(context, known->fields[i].name);
+            plan->text.slot = i;
+        }
         step.slot = i;
         if (is_string)
             plan->defaults.slots[i].s = "";
@@ -148,6 +153,9 @@ void plan_decode(const struct plan *plan, struct event *event_out, const bt_even
     }
     if (plan->has_defaults)
         event_out->fields = plan->defaults;
+    if (plan->text.reader == READ_STRING)
+        event_out->fields.slots[plan->text.slot] =
+            read_member(bt_event_borrow_common_context_field_const(event), plan->text);
     if (plan->step_count > 0) {
         const bt_field *payload = bt_event_borrow_payload_field_const(event);
 

@@ -26,7 +26,7 @@ lttng-sessiond --daemonize --no-kernel >/dev/null 2>&1 || fail "no session daemo
 wait_for lttng --quiet list
 lttng create dialects --output="$work/trace" >/dev/null
 lttng enable-event --userspace 'qemu:*' >/dev/null
-lttng add-context --userspace --type=vpid --type=vtid >/dev/null
+lttng add-context --userspace --type=vpid --type=vtid --type=procname >/dev/null
 lttng start >/dev/null
 for story in "$work"/stories/*; do
     "$emitter" "$story" &
@@ -56,5 +56,9 @@ with open(sys.argv[2], encoding="utf-8") as file:
         if found.get(int(pid), []) != expected:
             print(f"{story}: {found.get(int(pid))}")
             wrong += 1
+names = {finding["subject"].get("thread") for finding in report["findings"]}
+if "io" not in names:
+    print(f"threads without their names: {names}")
+    wrong += 1
 sys.exit(bool(wrong or report["inconclusive"]))
 END

@@ -87,6 +87,18 @@ static void test_says_which_events_are_missing(void **state)
     analysis_destroy(analysis);
 }
 
+static void test_names_of_threads(void **state)
+{
+    struct feed *f = run("1 1@0 qemu:qemu_mutex_lock mutex=1 file=a.c procname=qemu-img\n"
+                         "2 1@0 qemu:qemu_mutex_lock mutex=1 file=a.c procname=later\n");
+
+    assert_true(feed_says(f, "\"name\": \"qemu-img\""));
+    feed_destroy(f);
+    f = run(ALIVE("1"));
+    assert_true(feed_says(f, "\"name\": \"QEMU\"")); /* not recorded */
+    feed_destroy(f);
+}
+
 static void test_without_threads_locks_are_not_judged(void **state)
 {
     struct feed *f = run("1 -@0 qemu:qemu_mutex_lock mutex=1 file=a.c\n");
@@ -410,6 +422,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_says_what_qemu_does_not_record),
         cmocka_unit_test(test_says_which_events_are_missing),
+        cmocka_unit_test(test_names_of_threads),
         cmocka_unit_test(test_without_threads_locks_are_not_judged),
         cmocka_unit_test(test_two_dialects_in_one_recording),
         cmocka_unit_test(test_two_dialects_without_context),
