@@ -92,7 +92,7 @@ function heatMap(stage, range) {
   return timePlot({
     title: `Latency over time: ${stage}`, note: "darker: more requests, on a logarithmic scale", height: 230, unit: durationText, short: durationText,
     scales: { y: { distr: 3, log: 10, range: () => range } }, yAxis: { filter: (plot, ticks) => ticks, splits: () => decades(...range).map(([share]) =>
-      range[0] * (range[1] / range[0]) ** share) }, draw: drawHeat(stage),
+      Math.round(range[0] * (range[1] / range[0]) ** share)) }, draw: drawHeat(stage),
     lines: [line("p50", 0.5), line("p99", 0.99, [4, 3])],
   });
 }
