@@ -9,6 +9,7 @@
 #include "ctl/ctl.h"
 #include "demo/demo.h"
 #include "explain/explain.h"
+#include "export/export.h"
 #include "lami/lami.h"
 #include "tracepoints/record.h"
 
@@ -23,6 +24,7 @@ static const struct command {
     { "record", vblkscope_record_main, "Record what a running or a new device does" },
     { "analyze", vblkscope_analyze_main, "Say what is wrong in a recording" },
     { "compare", vblkscope_compare_main, "Set recordings side by side: what changed, and is it chance" },
+    { "export", vblkscope_export_main, "Write a recording as a Chrome trace, for Perfetto" },
     { "lami", vblkscope_lami_main, "Run the analyses for Trace Compass" },
     { "explain", vblkscope_explain_main, "Say what a finding means and what to do" },
     { "ctl", vblkscope_ctl_main, "Ask a running device, or change it" },

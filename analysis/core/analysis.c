@@ -449,6 +449,8 @@ void analysis_judge(struct analysis *analysis, struct stream *stream, const stru
         latency_event(analysis->latency, &what);
     if (analysis->series)
         series_event(analysis->series, &what);
+    if (analysis->options.observer)
+        analysis->options.observer->event(analysis->options.observer->data, &what);
     for (unsigned i = 0; subscribers && i < subscribers->len; i++) {
         const struct check_slot *slot = &process->check_slots[g_array_index(subscribers, unsigned, i)];
 
@@ -545,6 +547,8 @@ void analysis_finish(struct analysis *analysis, bool interrupted)
     findings_sort(analysis);
     if (analysis->series)
         series_finish(analysis->series, analysis->end_ns);
+    if (analysis->options.observer)
+        analysis->options.observer->end(analysis->options.observer->data, analysis->end_ns);
 }
 
 int analysis_exit_status(const struct analysis *analysis)

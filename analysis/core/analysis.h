@@ -24,6 +24,15 @@
 
 struct analysis;
 
+struct occurrence; /* model/process.h */
+
+/** Who wants to see each event as the checks see it. */
+struct analysis_observer {
+    void (*event)(void *data, const struct occurrence *what); /**< the model took it in already */
+    void (*end)(void *data, int64_t end_ns);                  /**< at analysis_finish() */
+    void *data;
+};
+
 /** Limits of the contract's section 3; analysis_options_init() sets the defaults. */
 struct analysis_options {
     int64_t stuck_request_ns, slow_p999_ns, loop_hog_ns, handover_overlap_ns, deferred_interrupt_ns;
@@ -32,6 +41,7 @@ struct analysis_options {
     uint64_t contention_waits_min, thrash_takes_min;
     double mapping_warning, mapping_error, needless_writes_share, contention_share, thrash_share;
     bool series; /**< collect how things went over time: `series` in the report */
+    const struct analysis_observer *observer; /**< must outlive the analysis; or NULL */
     const char *const *checks; /**< NULL-terminated ids to run; NULL runs all */
 };
 
