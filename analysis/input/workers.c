@@ -163,8 +163,8 @@ static char *merge(struct worker *workers, const struct workers_job *job)
                 break;
             wire_deliver(&first->reader, first->record, job->intake);
             ring_consume(first->ring);
-            if (!advance(first, &why) && why)
-                break;
+            if (!advance(first, &why) && (why || graph_is_interrupted()))
+                break; /* interrupted: what the others have may come after what is missing of this one */
         }
         job->batch(job->data);
         if (!first)
