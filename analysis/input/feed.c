@@ -325,6 +325,42 @@ static void tell_losses(struct feed *feed, struct feed_stream *stream, bool all)
         g_array_remove_range(stream->losses, 0, told);
 }
 
+/* Is @cut a file of this stream? Rotated chunks of one recording share a UUID and name their files alike. */
+static bool is_part_of(const struct feed_stream *stream, const struct input_trace *trace,
+                       const struct input_stream *cut)
+{
+    char *folder = g_path_get_dirname(stream->path), *name = g_path_get_basename(stream->path);
+    bool same_trace =
+        strcmp(folder, trace->read_folder) == 0 || (!trace->alone && same_uuid(stream->trace, trace));
+    bool same_name = strcmp(name, cut->name) == 0;
+
+    g_free(folder);
+    g_free(name);
+    return same_trace && same_name;
+}
+
+/* Its first packet, in the earliest of its files, is not the first that there was: a flight recorder, or later chunks alone. */
+static void tell_overwritten(struct feed *feed, const struct feed_stream *stream)
+{
+    const struct input_stream *first = NULL;
+    int64_t begin_ns;
+
+    for (unsigned i = 0; stream->path && i < feed->expected->len; i++) {
+        const struct input_trace *trace = g_ptr_array_index(feed->expected, i);
+
+        for (unsigned j = 0; j < trace->streams->len; j++) {
+            const struct input_stream *part = g_ptr_array_index(trace->streams, j);
+
+            if (part->summary.packet_count && is_part_of(stream, trace, part) &&
+                (!first || part->summary.begin_cycles < first->summary.begin_cycles))
+                first = part;
+        }
+    }
+    if (first && first->summary.first_number &&
+        cycles_to_ns(stream->trace, first->summary.begin_cycles, &begin_ns))
+        feed->target->loss(feed->data, stream->index, LOSS_OVERWRITTEN, begin_ns, begin_ns);
+}
+
 static void add_stream(struct feed *feed, struct feed_stream *stream, int64_t cpu_id)
 {
     const struct input_trace *expected = expected_at(feed, stream->path);
@@ -337,6 +373,7 @@ static void add_stream(struct feed *feed, struct feed_stream *stream, int64_t cp
     };
 
     stream->index = feed->target->add_stream(feed->data, stream->trace->index, &description);
+    tell_overwritten(feed, stream); /* now: a run that is interrupted does not come to the stream's end */
     g_free(path);
     g_free(name);
 }
@@ -437,48 +474,11 @@ static void take_packet_end(struct feed *feed, const bt_message *message)
         note_time(feed, stream, bt_message_packet_end_borrow_default_clock_snapshot_const(message));
 }
 
-/* Is @cut a file of this stream? Rotated chunks of one recording share a UUID and name their files alike. */
-static bool is_part_of(const struct feed_stream *stream, const struct input_trace *trace,
-                       const struct input_stream *cut)
-{
-    char *folder = g_path_get_dirname(stream->path), *name = g_path_get_basename(stream->path);
-    bool same_trace =
-        strcmp(folder, trace->read_folder) == 0 || (!trace->alone && same_uuid(stream->trace, trace));
-    bool same_name = strcmp(name, cut->name) == 0;
-
-    g_free(folder);
-    g_free(name);
-    return same_trace && same_name;
-}
-
-/* Its first packet, in the earliest of its files, is not the first that there was: a flight recorder, or later chunks alone. */
-static void tell_overwritten(struct feed *feed, const struct feed_stream *stream)
-{
-    const struct input_stream *first = NULL;
-    int64_t begin_ns;
-
-    for (unsigned i = 0; stream->path && i < feed->expected->len; i++) {
-        const struct input_trace *trace = g_ptr_array_index(feed->expected, i);
-
-        for (unsigned j = 0; j < trace->streams->len; j++) {
-            const struct input_stream *part = g_ptr_array_index(trace->streams, j);
-
-            if (part->summary.packet_count && is_part_of(stream, trace, part) &&
-                (!first || part->summary.begin_cycles < first->summary.begin_cycles))
-                first = part;
-        }
-    }
-    if (first && first->summary.first_number &&
-        cycles_to_ns(stream->trace, first->summary.begin_cycles, &begin_ns))
-        feed->target->loss(feed->data, stream->index, LOSS_OVERWRITTEN, begin_ns, begin_ns);
-}
-
 static void end_stream(struct feed *feed, struct feed_stream *stream)
 {
     if (stream->index == NOT_ADDED)
         add_stream(feed, stream, EVENT_UNKNOWN_ID);
     tell_losses(feed, stream, true);
-    tell_overwritten(feed, stream);
     for (unsigned i = 0; stream->path && i < feed->expected->len; i++) {
         const struct input_trace *trace = g_ptr_array_index(feed->expected, i);
 

@@ -5,6 +5,7 @@
 
 struct known_trace {
     struct trace_identity identity;
+    char *path;
     unsigned index;
 };
 
@@ -33,6 +34,8 @@ void intake_destroy(struct intake *intake)
 {
     if (!intake)
         return;
+    for (unsigned i = 0; i < intake->traces->len; i++)
+        g_free(g_array_index(intake->traces, struct known_trace, i).path);
     g_array_unref(intake->traces);
     g_ptr_array_unref(intake->expected);
     g_hash_table_unref(intake->told);
@@ -68,6 +71,7 @@ static unsigned add_trace(void *data, const struct trace_identity *identity,
              (!identity->has_uuid && !other->identity.has_uuid)))
             return other->index;
     }
+    trace.path = g_strdup(description->path);
     trace.index = analysis_add_trace(intake->analysis, description);
     g_array_append_val(intake->traces, trace);
     return trace.index;
@@ -172,7 +176,8 @@ static unsigned trace_index(struct intake *intake, const struct input_trace *exp
     for (unsigned i = 0; i < intake->traces->len; i++) {
         const struct known_trace *trace = &g_array_index(intake->traces, struct known_trace, i);
 
-        if (same_uuid(&trace->identity, expected->metadata.has_uuid, expected->metadata.uuid))
+        if (same_uuid(&trace->identity, expected->metadata.has_uuid, expected->metadata.uuid) ||
+            (!expected->metadata.has_uuid && !g_strcmp0(trace->path, expected->folder)))
             return trace->index;
     }
     /* no stream of it was readable, or it has none: it was recorded all the same */

@@ -264,6 +264,8 @@ static void test_overwritten_packets_are_told(void **state)
     read_events("1 cpu0 rt_loop:destroy loop_id=1\n!overwritten cpu1 7\n4 cpu1 rt_loop:destroy loop_id=3\n!begin 0.5\n!end 9\n");
     assert_non_null(strstr(notes->str, "lost overwritten s1 0.500000000 0.500000000\n"));
     assert_null(strstr(notes->str, "lost overwritten s0"));
+    /* before the first event: a run may be interrupted */
+    assert_true(strstr(notes->str, "lost overwritten s1") < strstr(notes->str, "rt_loop:destroy 1\n"));
 }
 
 static void test_cut_stream_is_lost_from_its_last_whole_packet(void **state)
@@ -303,6 +305,27 @@ static void test_chunks_of_one_recording_are_one_trace(void **state)
     folder_remove(folder);
 }
 
+static void test_trace_without_uuid_is_told_once(void **state)
+{
+    char *folder = folder_make(), *line;
+    gsize size_bytes;
+    guint8 *metadata;
+
+    folder_build_trace(folder, "t",
+                       "1 cpu0 rt_loop:destroy loop_id=1\n5 cpu1 rt_loop:destroy loop_id=3\n!cut cpu1 100\n");
+    metadata = folder_read(folder, "t/metadata", &size_bytes);
+    line = g_strstr_len((const char *)metadata, (gssize)size_bytes, "\tuuid = \"");
+    assert_non_null(line);
+    for (; *line != '\n'; line++)
+        *line = ' ';
+    folder_write(folder, "t/metadata", metadata, size_bytes);
+    g_free(metadata);
+    read_folder(folder);
+    assert_int_equal(trace_count, 1);
+    assert_non_null(strstr(notes->str, "stream 1 of 0 class 0 cpu 1 channel0_1\nlost cut s1 1.000000000\n"));
+    folder_remove(folder);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -321,6 +344,7 @@ int main(void)
         CASE(test_cut_stream_is_lost_from_its_last_whole_packet),
         CASE(test_stream_without_a_whole_packet_is_lost_from_the_begin),
         CASE(test_chunks_of_one_recording_are_one_trace),
+        CASE(test_trace_without_uuid_is_told_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
