@@ -491,10 +491,11 @@ static json_t *pool_json(const struct process_row *of)
     add_columns(row, of->pool, pool_names, G_N_ELEMENTS(pool_names));
     for (GList *key = keys; key; key = key->next) {
         const struct thread_row *thread = g_hash_table_lookup(of->threads, key->data);
-        json_t *local = json_object();
+        json_t *local;
 
         if (!thread->size)
             continue;
+        local = json_object();
         add_thread(local, of->process, (uintptr_t)key->data);
         json_object_set_new(local, "size", column_json(thread->size));
         json_array_append_new(locals, local);
@@ -531,12 +532,13 @@ static json_t *lock_json(const struct process *process, uint64_t id, const void 
 {
     const struct lock_row *lock = of;
     const struct lock *known = process_lock(process, id);
-    json_t *row, *holders = json_array();
+    json_t *row, *holders;
     GList *keys;
 
     if (!lock->holders)
         return NULL;
     row = row_json(process);
+    holders = json_array();
     json_object_set_new(row, "lock_id", json_integer((json_int_t)id));
     json_object_set_new(row, "class_name", text_or_null(known ? known->class_name : NULL));
     add_columns(row, lock->totals.columns, lock_names, G_N_ELEMENTS(lock_names));

@@ -14,13 +14,14 @@ import socket
 import subprocess
 import time
 
-from qmp import Monitor
+from qmp import Monitor, MonitorError
 
 # Words of a kernel that is in trouble; the console of a passing test holds none of them.
 KERNEL_TROUBLE = re.compile(
     r"Kernel panic|BUG:|Oops|Call Trace|I/O error|EXT4-fs error|blocked for more than|rcu.*stall|JBD2: Error")
 
 BOOT_DEADLINE_S = 120
+NUDGE_S = 10
 
 
 class GuestError(Exception):
@@ -124,11 +125,14 @@ class Guest:
             left = deadline - time.monotonic()
             if left <= 0:
                 said = self._buffer.decode(errors="replace")
-                raise GuestError(f"{what} within {timeout_s} s; so far it said {said!r}")
-            self._agent.settimeout(left)
+                raise GuestError(f"{what} within {timeout_s} s; so far it said {said!r}; {self._state()}")
+            self._agent.settimeout(min(left, NUDGE_S))
             try:
                 data = self._agent.recv(65536)
             except socket.timeout:
+                # Should an interrupt of the emulated port have been lost, the next character brings another one.
+                if self.monitor:
+                    self._agent.sendall(b"\n")
                 continue
             except ConnectionError:
                 data = b""
@@ -137,6 +141,13 @@ class Guest:
             self._buffer += data
         answer, self._buffer = self._buffer.split(end, 1)
         return answer + end
+
+    def _state(self):
+        """Who hangs: QEMU's main loop, its processors, or something inside the guest."""
+        try:
+            return f"QEMU says: {self.monitor.run('query-status')['status']}" if self.monitor else "QEMU has no monitor yet"
+        except (MonitorError, OSError) as error:
+            return f"QEMU's main loop does not answer: {error}"
 
     def run(self, command, timeout_s=60):
         """Run one shell command line in the guest and return its output; a status other than 0 is a GuestError."""

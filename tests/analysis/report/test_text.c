@@ -52,6 +52,7 @@ static void assert_begins(const char *text, const char *begin)
 
 static void assert_says(const char *text, const char *part)
 {
+    assert_non_null(text);
     if (!strstr(text, part))
         fail_msg("the text does not say '%s':\n%s", part, text);
 }

@@ -29,8 +29,8 @@
 #include "packed_guest.h"
 
 #define PATIENCE_MS 20000
-/* ThreadSanitizer judges the order of accesses, not how often they come: it needs fewer, and takes five times as long. */
-#ifdef __SANITIZE_THREAD__
+/* Sanitizers judge each access, not how often they come: they need fewer, and take five times as long. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define ROUNDS_SHARE 4
 #else
 #define ROUNDS_SHARE 1
