@@ -56,6 +56,7 @@ static char *run(uint64_t seed)
     analysis_options_init(&options);
     options.unread_dispatches = 3;
     options.sustained_seconds = 2;
+    options.series = true;
     analysis = analysis_create(&options);
     analysis_add_trace(analysis, &trace);
     for (unsigned i = 0; i < STREAMS; i++) {
