@@ -113,7 +113,7 @@ static bt_value_map_foreach_entry_const_func_status take_parameter(const char *n
     if (!text)
         why = g_strdup("neither text nor a number");
     else if (strcmp(name, "format") == 0 && !report_format_by_name(text, &component->format))
-        why = g_strdup_printf("there is no format '%s' (there are: text, json)", text);
+        why = g_strdup_printf("there is no format '%s' (there are: text, json, html)", text);
     else if (strcmp(name, "output") == 0)
         component->output = g_strdup(text);
     else if (strcmp(name, "checks") == 0)
@@ -149,6 +149,7 @@ initialize(bt_self_component_sink *self, bt_self_component_sink_configuration *c
         component_free(component);
         return BT_COMPONENT_CLASS_INITIALIZE_METHOD_STATUS_ERROR;
     }
+    component->options.series = component->format == REPORT_HTML; /* its plots */
     component->analysis = analysis_create(&component->options);
     component->intake = intake_create(component->analysis);
     component->feed = feed_create(&intake_target, component->intake);

@@ -49,6 +49,14 @@ def test_text_is_the_default_and_goes_to_a_file(folder):
     expect((folder / "report.txt").read_text().startswith("VERDICT: 1 error"), "text")
 
 
+def test_page_has_its_plots(folder):
+    build(folder / "t", BROKEN_QUEUE)
+    process = babeltrace(folder / "t", "-c", "sink.vblk.report", "-p", f'format="html",output="{folder}/report.html"')
+    expect(process.returncode == 0, process.stderr)
+    data = (folder / "report.html").read_text().split('id="report">', 1)[1].split("</script", 1)[0]
+    expect(json.loads(data)["series"]["steps"] > 0, "plots need the series")
+
+
 def test_parameters(folder):
     build(folder / "t", BROKEN_QUEUE)
     chosen = report(folder / "t", "-c", "sink.vblk.report", "-p",
