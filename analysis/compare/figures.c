@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "series/grid.h"
+
 #define NS_PER_S 1e9
 
 /* Values over the steps, NAN where nothing is known. */
@@ -255,7 +257,8 @@ struct figures *figures_of(const json_t *report)
     const json_t *series = json_object_get(report, "series");
     struct collector collector = {
         .series = series,
-        .steps = (unsigned)json_integer_value(json_object_get(series, "steps")),
+        /* A file may say anything. */
+        .steps = (unsigned)CLAMP(json_integer_value(json_object_get(series, "steps")), 0, GRID_STEPS_MAX),
         .step_s = (double)json_integer_value(json_object_get(series, "step_ns")) / NS_PER_S,
     };
     struct figures *figures;

@@ -93,11 +93,28 @@ static void test_too_short_to_be_divided(void **state)
     json_decref(report);
 }
 
+/* A report from a file may say anything. */
+static void test_absurd_steps(void **state)
+{
+    static const json_int_t counts[] = { -1, INT32_MAX, INT64_MAX, INT64_MIN };
+
+    for (unsigned i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        json_t *report = json_pack("{s:{s:I, s:I, s:[{s:[i, i]}]}}", "series", "steps", counts[i], "step_ns", counts[i], "queues",
+                                   "completions", 4, 6);
+        struct figures *figures = figures_of(report);
+
+        assert_non_null(figures);
+        figures_free(figures);
+        json_decref(report);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rates_shares_and_quantiles),
         cmocka_unit_test(test_too_short_to_be_divided),
+        cmocka_unit_test(test_absurd_steps),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
