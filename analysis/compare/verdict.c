@@ -58,31 +58,41 @@ static void take_figures(GPtrArray *rows, GHashTable *by_key, const struct figur
     }
 }
 
-static double mean(const GArray *values)
+static double mean_of(const double *values, unsigned count)
 {
     double sum = 0;
 
-    for (unsigned i = 0; i < values->len; i++)
-        sum += g_array_index(values, double, i);
-    return values->len ? sum / values->len : NAN;
+    for (unsigned i = 0; i < count; i++)
+        sum += values[i];
+    return count ? sum / count : NAN;
 }
 
-static double probability(const struct row *row, bool repeats)
+static double mean(const GArray *values)
 {
+    return mean_of((const double *)(void *)values->data, values->len);
+}
+
+/* Of what is tested, which need not go the way of the values: a recording's quantile is not the mean of its batches'. */
+static double probability(const struct row *row, bool repeats, double *difference_out)
+{
+    *difference_out = mean(row->values[1]) - mean(row->values[0]);
     if (repeats)
         return welch_p((const double *)(void *)row->values[0]->data, row->values[0]->len,
                        (const double *)(void *)row->values[1]->data, row->values[1]->len);
     if (!row->first[0] || !row->first[1] || row->first[0]->batch_count < FIGURE_BATCHES / 2 ||
         row->first[1]->batch_count < FIGURE_BATCHES / 2)
         return NAN;
+    *difference_out = mean_of(row->first[1]->batches, row->first[1]->batch_count) -
+                      mean_of(row->first[0]->batches, row->first[0]->batch_count);
     return welch_p(row->first[0]->batches, row->first[0]->batch_count, row->first[1]->batches, row->first[1]->batch_count);
 }
 
-static const char *verdict_of(const struct row *row, double old, double new, double p, bool significant)
+/* @difference: of what was tested. Where that and the values contradict each other nothing is known. */
+static const char *verdict_of(const struct row *row, double old, double new, double p, bool significant, double difference)
 {
     if (isnan(p))
         return "untested";
-    if (!significant || old == new)
+    if (!significant || old == new || (new > old) != (difference > 0))
         return "same";
     if (row->figure->better == BETTER_NEITHER)
         return "changed";
@@ -96,12 +106,12 @@ static json_t *number(double value)
 
 static json_t *rows_json(const GPtrArray *rows, bool repeats)
 {
-    double *p = g_new(double, rows->len + 1);
+    double *p = g_new(double, rows->len + 1), *difference = g_new(double, rows->len + 1);
     bool *significant = g_new0(bool, rows->len + 1);
     json_t *array = json_array();
 
     for (unsigned i = 0; i < rows->len; i++)
-        p[i] = probability(g_ptr_array_index(rows, i), repeats);
+        p[i] = probability(g_ptr_array_index(rows, i), repeats, &difference[i]);
     select_significant(p, rows->len, FALSE_RATE, significant);
     for (unsigned i = 0; i < rows->len; i++) {
         const struct row *row = g_ptr_array_index(rows, i);
@@ -115,10 +125,11 @@ static json_t *rows_json(const GPtrArray *rows, bool repeats)
         json_object_set_new(object, "new", number(new));
         json_object_set_new(object, "change_percent", number(old == new ? 0 : (new / old - 1) * 100));
         json_object_set_new(object, "p", number(p[i]));
-        json_object_set_new(object, "verdict", json_string(verdict_of(row, old, new, p[i], significant[i])));
+        json_object_set_new(object, "verdict", json_string(verdict_of(row, old, new, p[i], significant[i], difference[i])));
         json_array_append_new(array, object);
     }
     g_free(p);
+    g_free(difference);
     g_free(significant);
     return array;
 }
