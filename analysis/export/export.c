@@ -59,7 +59,9 @@ static void on_end(void *data, int64_t end_ns)
     chrome_end(export->chrome, end_ns);
     chrome_destroy(export->chrome);
     export->chrome = NULL;
-    (void)fflush(export->scratch); /* the child ends without closing */
+    /* The child ends without closing, and what it could not write is known to it alone: nothing is the word of it. */
+    if (fflush(export->scratch) != 0 || ferror(export->scratch))
+        (void)!ftruncate(fileno(export->scratch), 0);
 }
 
 static void on_progress(void *data, const struct feed_progress *progress)
@@ -107,12 +109,13 @@ static int deliver(struct export *export)
 static int finish(struct export *export, const char *text)
 {
     json_t *report = json_loads(text, 0, NULL);
+    bool whole = fseek(export->scratch, 0, SEEK_END) == 0 && ftell(export->scratch) > 0;
 
     g_assert(report); /* our own output */
-    (void)fseek(export->scratch, 0, SEEK_END);
-    chrome_findings(export->scratch, report);
+    if (whole)
+        chrome_findings(export->scratch, report);
     json_decref(report);
-    if (fflush(export->scratch) != 0 || ferror(export->scratch))
+    if (!whole || fflush(export->scratch) != 0 || ferror(export->scratch))
         return complain(STATUS_FAILED, g_get_tmp_dir(), ": the temporary file cannot be written (is it full? set TMPDIR)");
     return deliver(export);
 }

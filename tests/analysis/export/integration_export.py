@@ -7,6 +7,8 @@ known recordings, with a damaged, an empty and another program's trace. If it fa
 """
 
 import json
+import resource
+import signal
 import sys
 import tarfile
 from collections import Counter
@@ -122,6 +124,17 @@ def test_output_and_mistakes(folder):
                                 ((f"--output={folder}/no/t.json", folder / "t"), 1, "cannot be written")):
         result = run("export", *words)
         expect(result.status == status and said in result.err, f"{words}: {result.status} {result.err}")
+
+
+def test_no_room_for_the_temporary_file(folder):
+    build(folder / "t", STORY)
+
+    def no_room():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
+    result = run("export", f"--output={folder}/t.json", folder / "t", preexec_fn=no_room)
+    expect(result.status == 1 and "temporary file cannot be written" in result.err, f"{result.status} {result.err}")
+    expect(not (folder / "t.json").exists(), "half a document was delivered")
 
 
 main(dict(globals()))
