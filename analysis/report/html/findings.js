@@ -73,6 +73,21 @@ function shortList(entries, make) {
     entries.length > LIST_MAX ? element("li", { class: "faint" }, `${countText(entries.length - LIST_MAX)} more`) : null);
 }
 
+/** What a file of known findings took out of the verdict, and its rules that are to be tidied up. Null: nothing. */
+function knownFindings() {
+  const suppressed = report.suppressed ?? [], { unused = [], expired = [] } = report.suppression_rules ?? {};
+  const rule = (entry) => `${entry.file ?? "a file"}:${entry.line}: ${entry.rule}${entry.reason ? ` # ${entry.reason}` : ""}`;
+  const rules = [...unused.map((entry) => [entry, "matched nothing"]), ...expired.map((entry) => [entry, "has expired"])];
+  if (!suppressed.length && !rules.length) return null;
+  return element("section", { id: "known", class: "block", "aria-labelledby": "known-heading" },
+    element("h2", { id: "known-heading" }, `Known findings (${suppressed.length})`),
+    suppressed.length ? element("p", { class: "faint" }, "Taken out of the verdict by --suppress.") : null,
+    suppressed.length ? shortList(suppressed, (entry) => element("li", null, `${entry.severity} `, element("code", null, entry.id), `: ${entry.summary} `,
+      momentButton(entry.begin_ns, entry.evidence[0]?.event ?? ""), element("div", { class: "faint" }, rule(entry.suppressed_by)))) : null,
+    rules.length ? [element("h3", null, "Rules to tidy up"), shortList(rules, ([entry, what]) =>
+      element("li", null, `${rule(entry)}: ${what}`))] : null);
+}
+
 function notJudged() {
   const { trace } = report, skipped = new Map();
   for (const { id, reason } of report.skipped) skipped.set(reason, [...(skipped.get(reason) ?? []), id]);

@@ -17,6 +17,7 @@ function header() {
       element("button", { type: "button", onclick: () => window.print() }, "Print")),
     element("h1", { id: "verdict" }, verdictText()),
     element("p", { class: "badges" }, badge("error", severityCount("error")), badge("warning", severityCount("warning")), badge("info", severityCount("info")),
+      report.suppressed?.length ? element("a", { class: "badge unsure", href: "#known" }, `known: ${report.suppressed.length}`) : null,
       report.inconclusive.length ? element("a", { class: "badge unsure", href: "#not-judged" }, `cannot tell: ${report.inconclusive.length}`) : null,
       report.skipped.length ? element("a", { class: "badge unsure", href: "#not-judged" }, `not checked: ${report.skipped.length}`) : null,
       trace.lost_intervals.length || trace.cut_streams.length ? element("a", { class: "badge warning", href: "#not-judged" }, "events were lost") : null),
@@ -78,7 +79,7 @@ function afterPrint() {
 }
 
 function links() {
-  const targets = [["findings", "Findings"], ["plots", "Over time"], ["tables", "Tables"], ["environment", "Environment"], ["not-judged", "Not judged"], ["text", "Text"]];
+  const targets = [["findings", "Findings"], ["plots", "Over time"], ["tables", "Tables"], ["environment", "Environment"], ["known", "Known"], ["not-judged", "Not judged"], ["text", "Text"]];
   return element("nav", { "aria-label": "Parts of the report" }, targets.filter(([id]) => document.getElementById(id))
     .map(([id, text]) => element("a", { href: `#${id}` }, text)));
 }
@@ -87,7 +88,7 @@ function start() {
   const page = document.getElementById("page");
   document.title = `${verdictText()} – vblkscope`;
   document.querySelector("#text details").removeAttribute("open");
-  page.append(...[header(), findings.length ? findingsSection() : null, plotsSection(), tablesSection(), environment(), notJudged()].filter(Boolean));
+  page.append(...[header(), findings.length ? findingsSection() : null, plotsSection(), tablesSection(), environment(), knownFindings(), notJudged()].filter(Boolean));
   page.querySelector("header").after(links());
   buildPlots(document.querySelectorAll(".plot"));
   showZoom();

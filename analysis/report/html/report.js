@@ -1,7 +1,9 @@
-/* The report that the page shows. Times are nanoseconds since the epoch, more than a double holds: exact where possible. */
+/* The report that the page shows. Times are nanoseconds since the epoch, more than a double holds: exact where possible, as are
+ * ids. All else is a number, however large, since BigInts do not mix with those. */
 
+const EXACT = /^(begin|end|time)_ns$|_id$/;
 const report = JSON.parse(document.getElementById("report").textContent, (key, value, context) =>
-  typeof value === "number" && context?.source && Number.isInteger(value) && !Number.isSafeInteger(value)
+  typeof value === "number" && context?.source && EXACT.test(key) && Number.isInteger(value) && !Number.isSafeInteger(value)
     ? BigInt(context.source) : value);
 const beginNs = BigInt(report.trace.begin_ns ?? 0);
 /** Of the whole recording. */

@@ -55,6 +55,19 @@ def events():
     return "\n".join(lines)
 
 
+def absurd_totals():
+    """What a damaged recording may say: totals and ids beyond what a double holds exactly."""
+    most = 9 * 10**18
+    return "\n".join(
+        [f"1 cpu0 vtid=7 rt_process:info version=1 max_map_count=1000 stack_bytes={most} contract_version=1",
+         "1 cpu0 vtid=7 rt_loop:create loop_id=1 name=main thread_id=7", f"1 cpu0 vtid=7 rt_lock:create lock_id={most + 1} class_name=x kind=1",
+         "1 cpu0 vtid=7 rt_lock:create lock_id=2 class_name=x kind=1"] +
+        [f"{second} cpu0 vtid=7 rt_lock:sample lock_id={lock} acquisitions={total} contentions={total} wait_ns={total}"
+         for second, total in ((2, 0), (3, most)) for lock in (2, most + 1)] +
+        [f"{second} cpu0 vtid=7 rt_loop:sample loop_id=1 passes={total} busy_ns={total} poll_ns=0 wait_ns=5 polls={total} polls_useful=5"
+         for second, total in ((2, 0), (3, most))])
+
+
 def page_of(trace, *options):
     path = trace.with_suffix(".html")
     result = run("analyze", "--format=html", f"--output={path}", *options, trace)
@@ -171,11 +184,23 @@ def prints(page):
     expect(page.value("document.documentElement.dataset.theme") == "light", "as it was chosen before")
 
 
+def shows_known_findings(page, suppressed):
+    clean(page)
+    expect(count(page, "#known li") == len(suppressed) + 1, "each that was taken out, and the rule that matched nothing")
+    expect(suppressed[0]["summary"] in text(page, "#known li") and HOSTILE in text(page, "#known li"), text(page, "#known li"))
+    expect(count(page, "#known img") == 0, "names became elements")
+    expect(count(page, "nav a[href='#known']") == 1 and count(page, ".badge[href='#known']") == 1, "links to them")
+
+
 def test_page(folder):
     trace = build(folder / "many", events())
     report = json.loads(run("analyze", "--format=json", trace).out)
     written = run("analyze", trace).out
     empty = build(folder / "empty", "")
+    absurd = build(folder / "absurd", absurd_totals())
+    known = folder / "known.txt"
+    known.write_text(f"queue-broken queue_index=3 # {HOSTILE}\nqueue-broken queue_index=4\nloop-hog\n")
+    suppressed = json.loads(run("analyze", "--format=json", f"--suppress={known}", trace).out)["suppressed"]
     with Browser() as browser:
         page = browser.open(page_of(trace))
         clean(page)
@@ -188,6 +213,12 @@ def test_page(folder):
         is_dark_when_wanted(page)
         prints(page)
         clean(page)
+
+        shows_known_findings(browser.open(page_of(trace, f"--suppress={known}")), suppressed)
+
+        page = browser.open(page_of(absurd))
+        clean(page)
+        expect(str(9 * 10**18 + 1) in all_texts(page, "#table-locks td"), "ids are exact")
 
         page = browser.open(page_of(empty))
         clean(page)
