@@ -132,7 +132,8 @@ static json_int_t number_of(const json_t *object, const char *key)
 
 static json_t *share(const json_t *row, const json_t *value)
 {
-    const double all = (double)(number_of(row, "busy_ns") + number_of(row, "poll_ns") + number_of(row, "wait_ns"));
+    const double all =
+        (double)number_of(row, "busy_ns") + (double)number_of(row, "poll_ns") + (double)number_of(row, "wait_ns");
 
     return json_is_integer(value) && all > 0
                ? json_pack("{s:s, s:f}", "class", "ratio", "value", (double)json_integer_value(value) / all)

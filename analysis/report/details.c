@@ -30,7 +30,7 @@ static char *cell_text(const json_t *row, const struct column *column)
     case DURATION:
         return duration_text(json_integer_value(value));
     case SHARE_OF_TIME:
-        time_ns = (double)(report_number(row, "busy_ns") + report_number(row, "poll_ns") + report_number(row, "wait_ns"));
+        time_ns = (double)report_number(row, "busy_ns") + (double)report_number(row, "poll_ns") + (double)report_number(row, "wait_ns");
         return time_ns > 0 ? g_strdup_printf("%.1f %%", 100 * (double)json_integer_value(value) / time_ns) : g_strdup("-");
     case PLAIN:
         break;

@@ -221,7 +221,8 @@ static int64_t completions(const json_t *report)
     json_t *queue;
 
     json_array_foreach (json_object_get(report, "queues"), index, queue)
-        count += report_number(queue, "completions");
+        if (__builtin_add_overflow(count, report_number(queue, "completions"), &count))
+            return INT64_MAX; /* a damaged recording may say anything */
     return count;
 }
 

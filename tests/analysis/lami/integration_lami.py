@@ -25,6 +25,9 @@ RICH = BROKEN_QUEUE + """
 6.2 cpu0 vtid=7 vblk_request:complete request_id=1
 6.3 cpu0 vtid=7 vblk_request:end request_id=1
 7 cpu0 vtid=7 rt_loop:sample loop_id=1 passes=20 busy_ns=9 wait_ns=6
+7.1 cpu0 vtid=7 rt_loop:create loop_id=2 name=absurd thread_id=8
+7.2 cpu0 vtid=7 rt_loop:sample loop_id=2
+7.3 cpu0 vtid=7 rt_loop:sample loop_id=2 busy_ns=9000000000000000000 wait_ns=9000000000000000000
 """
 NUMBERS = {"number", "ratio", "timestamp", "duration", "size", "bitrate"}
 NAMED = {"syscall": "name", "path": "path", "disk": "name", "part": "name", "netif": "name", "string": "value"}

@@ -277,6 +277,23 @@ static void test_tables_when_asked_for(void **state)
     g_free(text);
 }
 
+/* Totals of a damaged recording, whose sums do not fit. */
+static void test_absurd_totals(void **state)
+{
+#define MOST "9000000000000000000"
+    static const char members[] =
+        NO_FINDINGS REST ", 'loops': [{'pid': 5, 'loop_id': 1, 'busy_ns': " MOST ", 'poll_ns': 0, 'wait_ns': " MOST "}],"
+                         " 'queues': [{'pid': 5, 'completions': " MOST "}, {'pid': 5, 'completions': " MOST "}]";
+    char *text;
+
+    verbose = true;
+    text = render(members, 7, "'core'", false, false);
+    verbose = false;
+    assert_says(text, "50.0 %  0.0 %  50.0 %");
+    assert_says(text, ": 9223372036854775807 requests were completed");
+    g_free(text);
+}
+
 static void test_lines_keep_to_the_width(void **state)
 {
     json_t *report = json_pack("{s:[{s:s, s:s, s:s, s:s}], s:[]}", "findings", "id", "loop-hog", "severity", "warning", "summary",
@@ -299,6 +316,7 @@ int main(void)
         cmocka_unit_test(test_says_where_to_look_next),
         cmocka_unit_test(test_facts_of_a_process),
         cmocka_unit_test(test_tables_when_asked_for),
+        cmocka_unit_test(test_absurd_totals),
         cmocka_unit_test(test_lines_keep_to_the_width),
         cmocka_unit_test(test_control_characters_are_written_out),
         cmocka_unit_test(test_finding_is_told_with_all_it_has),
