@@ -59,7 +59,7 @@ def absurd_totals():
     """What a damaged recording may say: totals and ids beyond what a double holds exactly."""
     most = 9 * 10**18
     return "\n".join(
-        [f"1 cpu0 vtid=7 rt_process:info version=1 max_map_count=1000 stack_bytes={most} contract_version=1",
+        [f"1 cpu0 vtid=7 rt_process:info version=1 max_map_count=1000 contract_version=1",
          "1 cpu0 vtid=7 rt_loop:create loop_id=1 name=main thread_id=7", f"1 cpu0 vtid=7 rt_lock:create lock_id={most + 1} class_name=x kind=1",
          "1 cpu0 vtid=7 rt_lock:create lock_id=2 class_name=x kind=1"] +
         [f"{second} cpu0 vtid=7 rt_lock:sample lock_id={lock} acquisitions={total} contentions={total} wait_ns={total}"
