@@ -4,7 +4,7 @@ happens to damaged input, to an interrupt, or when one of the processes dies.
 
 Method: every recording with a known truth (../cases) is analyzed with one process and with several; then traces with
 equal times in several streams, several traces, and streams that are cut. A larger one is interrupted while several
-processes read it, and one of the decoding processes is killed.
+processes read it, also while one of these lags behind, and one of the decoding processes is killed.
 If it fails: a verdict would depend on the machine it was made on, or a recording could not be judged on some.
 
 Usage: integration_jobs.py
@@ -29,6 +29,7 @@ from waiting import wait_for  # noqa: E402  (tests/waiting.py)
 
 VBLKSCOPE = os.environ["VBLKSCOPE"]
 DEADLINE_S = 60
+LONG_EVENTS = 400
 
 
 def analyze(jobs, *paths):
@@ -112,6 +113,65 @@ def check_interrupt(trace):
     assert not any(Path(f"/proc/{pid}").exists() for pid in decoders), "a decoding process is left behind"
 
 
+def falls_asleep(pid):
+    """Wait until it waits for another process. False: it ended instead."""
+    asleep, state = 0, "R"
+
+    def settled():
+        nonlocal asleep, state
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            state = "X"
+        asleep = asleep + 1 if state == "S" else 0
+        return asleep > 10 or state in "ZX"
+    wait_for(settled, DEADLINE_S, f"process {pid} sleeps")
+    return state == "S"
+
+
+def build_long(folder):
+    """Events of two processes in turn, each on a processor of its own, and each so long that few of them fit between
+    two processes that read."""
+    trace = Trace()
+    for number in range(LONG_EVENTS):
+        trace.event((number + 1) * 10**6, number % 2, "rt_process:info", version="x" * 30000, vpid=100 + number % 2)
+    trace.write(str(Path(folder) / "long"))
+    return Path(folder) / "long"
+
+
+def interrupt_while_one_lags(trace):
+    """The partial report; None: all was read before the one could be held up."""
+    try:
+        process, decoders = start(trace)
+    except AssertionError:
+        return None
+    try:
+        merger = children(process.pid)
+        if not merger:
+            return None
+        os.kill(merger[0], signal.SIGSTOP)
+        if not falls_asleep(decoders[0]):  # with its ring full
+            return None
+        os.kill(decoders[0], signal.SIGSTOP)
+        os.kill(merger[0], signal.SIGCONT)
+        assert falls_asleep(merger[0]), "it does not wait for the one that was stopped"
+        process.send_signal(signal.SIGINT)
+        return json.loads(process.communicate(timeout=DEADLINE_S)[0])
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def check_interrupt_while_one_lags(trace):
+    """What the others have read may come after what is missing of that one: it is not in the partial report."""
+    report = next(filter(None, (interrupt_while_one_lags(trace) for _ in range(50))), None)
+    assert report, "all was read before one of the processes could be stopped, each time"
+    counts = [entry["event_count"] for entry in report["trace"]["processes"]]
+    assert report["trace"]["interrupted"] is True
+    assert counts and sum(counts) < LONG_EVENTS, counts
+    assert max(counts) - min(counts) <= 1, counts
+
+
 def check_crash(trace, whole):
     process, decoders = start(trace)
     os.kill(decoders[0], signal.SIGKILL)
@@ -126,6 +186,7 @@ def main():
         large = build(folder, "large", dispatches(2, 1, 12000))
         status, report, _ = compare(large, jobs=(3,))
         check_interrupt(large)
+        check_interrupt_while_one_lags(build_long(folder))
         check_crash(large, json.loads(report))
     return 0
 
