@@ -574,8 +574,21 @@ int64_t feed_time(const bt_message *message)
             snapshot = bt_message_discarded_packets_borrow_beginning_default_clock_snapshot_const(message);
         break;
     case BT_MESSAGE_TYPE_STREAM_BEGINNING:
+        class = bt_stream_borrow_class_const(bt_message_stream_beginning_borrow_stream_const(message));
+        if (!bt_stream_class_borrow_default_clock_class_const(class) ||
+            bt_message_stream_beginning_borrow_default_clock_snapshot_const(message, &snapshot) !=
+                BT_MESSAGE_STREAM_CLOCK_SNAPSHOT_STATE_KNOWN)
+            snapshot = NULL;
+        break;
     case BT_MESSAGE_TYPE_STREAM_END:
+        class = bt_stream_borrow_class_const(bt_message_stream_end_borrow_stream_const(message));
+        if (!bt_stream_class_borrow_default_clock_class_const(class) ||
+            bt_message_stream_end_borrow_default_clock_snapshot_const(message, &snapshot) !=
+                BT_MESSAGE_STREAM_CLOCK_SNAPSHOT_STATE_KNOWN)
+            snapshot = NULL;
+        break;
     case BT_MESSAGE_TYPE_MESSAGE_ITERATOR_INACTIVITY:
+        snapshot = bt_message_message_iterator_inactivity_borrow_clock_snapshot_const(message);
         break;
     }
     return snapshot && to_ns(snapshot, &time_ns) ? time_ns : TIME_UNKNOWN;
