@@ -12,9 +12,10 @@ where MEMORY is one of memory.pml. A search that is cut short, by depth or by me
 protocol loses something; `--show` prints how. If a mutant passes: the model does not see what the mutant takes away,
 or it is not needed.
 
-Usage: check.py [--list | --show NAME] MODEL.pml [SPIN [CC...]]
+Usage: check.py [--list | --show NAME | --short] MODEL.pml [SPIN [CC...]]
   --list       what would be checked
   --show NAME  the steps of the shortest violation that is found
+  --short      not in which memories a mutant still holds: that tells what a part is needed for, not whether
 Exit status: 0 all as said, 1 not, 2 usage, 77 no SPIN.
 """
 
@@ -196,7 +197,7 @@ def main():
     if arguments[:1] in (["--help"], ["-h"]):
         print(__doc__)
         return 0
-    if arguments[:1] == ["--list"]:
+    if arguments[:1] in (["--list"], ["--short"]):
         action = arguments.pop(0)
     elif arguments[:1] == ["--show"] and len(arguments) > 1:
         action, name = arguments.pop(0), arguments.pop(0)
@@ -216,6 +217,8 @@ def main():
     if action == "--show":
         show(model, checks, name)
         return 0
+    if action == "--short":
+        checks = [check for check in checks if check.is_proof or check.violated]
     failed, reached, missed = 0, set(), set()
     # Two at a time: each may take some hundred MiB.
     with ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as workers:
