@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/internal.h"
+#include "core/json_text.h"
 
 #define EVIDENCE_FIRST 8
 #define EVIDENCE_LAST 4
@@ -171,13 +172,6 @@ void finding_note(struct finding *finding, int64_t time_ns, const char *what, co
 void finding_subject(struct finding *finding, const char *key, json_t *value)
 {
     json_object_set_new(finding->subject, key, value);
-}
-
-static json_t *text_or_null(const char *text)
-{
-    json_t *value = text ? json_string(text) : json_null();
-
-    return value ? value : json_null(); /* not UTF-8 */
 }
 
 void finding_subject_loop(struct finding *finding, const struct process *process, uint32_t loop_id)

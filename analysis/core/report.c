@@ -2,16 +2,10 @@
 #include <string.h>
 
 #include "core/internal.h"
+#include "core/json_text.h"
 #include "core/tables.h"
 #include "model/latency.h"
 #include "series/series.h"
-
-static json_t *text_or_null(const char *text)
-{
-    json_t *value = text ? json_string(text) : json_null();
-
-    return value ? value : json_null();
-}
 
 static json_t *stream_json(const struct stream *stream)
 {

@@ -1,13 +1,7 @@
 #include "core/tables.h"
 
 #include "core/check.h"
-
-static json_t *text_or_null(const char *text)
-{
-    json_t *value = text ? json_string(text) : json_null();
-
-    return value ? value : json_null();
-}
+#include "core/json_text.h"
 
 static json_t *integer(uint64_t value)
 {

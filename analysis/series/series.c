@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "core/json_text.h"
 #include "series/grid.h"
 #include "series/heat.h"
 
@@ -442,13 +443,6 @@ void series_finish(struct series *series, int64_t end_ns)
 }
 
 /* --- JSON ---------------------------------------------------------------------------------------------- */
-
-static json_t *text_or_null(const char *text)
-{
-    json_t *value = text ? json_string(text) : json_null();
-
-    return value ? value : json_null();
-}
 
 static gint by_number(const void *a, const void *b)
 {
