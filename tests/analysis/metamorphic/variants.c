@@ -372,6 +372,18 @@ static struct recording *second_baseline(const struct recording *story, const st
     return NULL;
 }
 
+/* Strings of another recording that was merged live there, until it is freed. */
+static void own_texts(struct recording *copy)
+{
+    for (unsigned i = 0; i < copy->entries->len; i++) {
+        struct event *event = &entry_at(copy, i)->event;
+
+        for (unsigned j = 0; entry_at(copy, i)->kind == ENTRY_EVENT && j < event_classes[event->id].field_count; j++)
+            if (event_classes[event->id].fields[j].kind == FIELD_STRING)
+                event->fields.slots[j].s = g_string_chunk_insert_const(copy->texts, event->fields.slots[j].s);
+    }
+}
+
 /* Merge @other, moved to the begin of @story and cut at @until_ns, into @story; @stream_offset is added to its streams. */
 static void merge(struct recording *story, const struct recording *other, unsigned stream_offset, int64_t until_ns)
 {
@@ -437,14 +449,7 @@ static struct recording *with_neighbour_until(const struct recording *story, con
             entry_at(other, i)->event.stream %= copy->streams->len;
         merge(copy, other, 0, until_ns);
     }
-    /* strings of the neighbour's live there */
-    for (unsigned i = 0; i < copy->entries->len; i++) {
-        struct event *event = &entry_at(copy, i)->event;
-
-        for (unsigned j = 0; entry_at(copy, i)->kind == ENTRY_EVENT && j < event_classes[event->id].field_count; j++)
-            if (event_classes[event->id].fields[j].kind == FIELD_STRING)
-                event->fields.slots[j].s = g_string_chunk_insert_const(copy->texts, event->fields.slots[j].s);
-    }
+    own_texts(copy);
     recording_free(other);
     return copy;
 }
@@ -692,13 +697,7 @@ static struct recording *twice(const struct recording *story, const struct recor
     copy = recording_copy(story, true);
     other = apply_to_copy(story, &apart);
     merge(copy, other, 0, end_ns);
-    for (unsigned i = 0; i < copy->entries->len; i++) {
-        struct event *event = &entry_at(copy, i)->event;
-
-        for (unsigned j = 0; entry_at(copy, i)->kind == ENTRY_EVENT && j < event_classes[event->id].field_count; j++)
-            if (event_classes[event->id].fields[j].kind == FIELD_STRING)
-                event->fields.slots[j].s = g_string_chunk_insert_const(copy->texts, event->fields.slots[j].s);
-    }
+    own_texts(copy);
     recording_free(other);
     return copy;
 }
