@@ -2,7 +2,6 @@
 
 #include <glib.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,13 +11,12 @@
 #include "input/progress.h"
 #include "input/run.h"
 #include "lami/lami.h"
+#include "report/complain.h"
 #include "report/output.h"
-#include "report/printable.h"
 #include "suppress/suppress.h"
 
 #define STATUS_FAILED 1
 #define STATUS_USAGE 2
-#define STALL_SECONDS_DEFAULT 20
 #define JOBS_MAX 64
 #define TEXT_(value) #value
 #define TEXT(value) TEXT_(value)
@@ -37,22 +35,6 @@ struct analyze {
     enum report_severity fail_on;
     struct progress_bar *bar;
 };
-
-static void complain(const char *format, ...) G_GNUC_PRINTF(1, 2);
-
-static void complain(const char *format, ...)
-{
-    va_list args;
-    char *text, *printable;
-
-    va_start(args, format);
-    text = g_strdup_vprintf(format, args);
-    va_end(args);
-    printable = printable_text(text);
-    fprintf(stderr, "vblkscope analyze: %s\n", printable);
-    g_free(printable);
-    g_free(text);
-}
 
 static char *check_names(struct analyze *analyze)
 {
@@ -130,7 +112,7 @@ static char *parse(struct analyze *analyze, int *argc, char ***argv)
         { "jobs", 0, 0, G_OPTION_ARG_INT, &analyze->jobs,
           "Decode streams in N processes (default: the number of processors)", "N" },
         { "stall-timeout", 0, 0, G_OPTION_ARG_INT, &analyze->stall_seconds,
-          "Give an input up that gets no further for so long (default: " TEXT(STALL_SECONDS_DEFAULT) ")",
+          "Give an input up that gets no further for so long (default: " TEXT(RUN_STALL_SECONDS) ")",
           "SECONDS" },
         { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &analyze->paths, NULL, "TRACE..." },
         { NULL },
@@ -158,11 +140,6 @@ static char *parse(struct analyze *analyze, int *argc, char ***argv)
     return why ? why : check_options(analyze);
 }
 
-static void on_signal(int number)
-{
-    attempt_interrupt();
-}
-
 static void on_progress(void *data, const struct feed_progress *progress)
 {
     struct analyze *analyze = data;
@@ -175,7 +152,7 @@ static void on_restart(void *data, const char *folder)
     struct analyze *analyze = data;
 
     progress_bar_clear(analyze->bar);
-    complain("%s: reading failed; looking for what can be read", folder);
+    (void)complain(STATUS_USAGE, "%s: reading failed; looking for what can be read", folder);
 }
 
 /* One line for each input that is not read as it is. Returns whether there are refused ones. */
@@ -184,7 +161,7 @@ static bool tell_state(const struct inputs *inputs)
     for (unsigned i = 0; i < inputs->refusals->len; i++) {
         const struct input_refusal *refusal = g_ptr_array_index(inputs->refusals, i);
 
-        complain("%s: %s", refusal->path, refusal->reason);
+        (void)complain(STATUS_USAGE, "%s: %s", refusal->path, refusal->reason);
     }
     for (unsigned i = 0; i < inputs->traces->len; i++) {
         const struct input_trace *trace = g_ptr_array_index(inputs->traces, i);
@@ -194,7 +171,7 @@ static bool tell_state(const struct inputs *inputs)
             char *path = input_stream_path(trace, stream);
 
             if (stream->summary.damage)
-                complain("%s: damaged: %s; reading its %" PRIu64 " whole packets", path,
+                (void)complain(STATUS_USAGE, "%s: damaged: %s; reading its %" PRIu64 " whole packets", path,
                          stream->summary.damage, stream->summary.packet_count);
             g_free(path);
         }
@@ -214,7 +191,7 @@ static int write_report(const struct analyze *analyze, const char *json, int sta
     status = report_exit_status(report, status, analyze->fail_on);
     why = report_write(report, analyze->format, analyze->output);
     if (why) {
-        complain("%s", why);
+        (void)complain(STATUS_USAGE, "%s", why);
         status = STATUS_FAILED;
     }
     g_free(why);
@@ -242,7 +219,7 @@ static int analyze_inputs(struct analyze *analyze, struct inputs *inputs)
     progress_bar_destroy(analyze->bar);
     refused = tell_state(inputs);
     if (result.interrupted)
-        complain("interrupted; %s", result.report ? "the report is partial" : "no report");
+        (void)complain(STATUS_USAGE, "interrupted; %s", result.report ? "the report is partial" : "no report");
     status = result.report ? write_report(analyze, result.report, result.exit_status)
              : refused     ? STATUS_USAGE
                            : STATUS_FAILED;
@@ -262,8 +239,7 @@ static bool asks_for_lami(char **argv)
 
 int vblkscope_analyze_main(int argc, char **argv)
 {
-    struct analyze analyze = { .stall_seconds = STALL_SECONDS_DEFAULT, .fail_on = SEVERITY_OF_WARNING };
-    struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+    struct analyze analyze = { .stall_seconds = RUN_STALL_SECONDS, .fail_on = SEVERITY_OF_WARNING };
     char *why;
     int status = STATUS_USAGE;
 
@@ -272,15 +248,11 @@ int vblkscope_analyze_main(int argc, char **argv)
     analysis_options_init(&analyze.options);
     why = parse(&analyze, &argc, &argv);
     if (why) {
-        complain("%s", why);
+        (void)complain(STATUS_USAGE, "%s", why);
     } else {
         struct inputs *inputs = inputs_create();
 
-        (void)sigaction(SIGINT, &action, NULL);
-        (void)sigaction(SIGTERM, &action, NULL);
-        (void)sigaction(SIGHUP, &action, NULL);
-        /* a reader that has seen enough is an error of writing, and temporary copies are removed all the same */
-        (void)signal(SIGPIPE, SIG_IGN);
+        attempt_handle_signals();
         for (char **path = analyze.paths; *path; path++)
             inputs_add(inputs, *path);
         status = analyze_inputs(&analyze, inputs);

@@ -2,7 +2,6 @@
 
 #include <glib.h>
 #include <math.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +9,10 @@
 
 #include "compare/verdict.h"
 #include "input/run.h"
-#include "report/printable.h"
+#include "report/complain.h"
 
 #define STATUS_FAILED 1
 #define STATUS_USAGE 2
-#define STALL_SECONDS 20
 
 struct compare {
     char *format;
@@ -22,15 +20,6 @@ struct compare {
     GPtrArray *paths[2];
     GPtrArray *reports[2];
 };
-
-static int complain(int status, const char *what)
-{
-    char *printable = printable_text(what);
-
-    fprintf(stderr, "vblkscope compare: %s\n", printable);
-    g_free(printable);
-    return status;
-}
 
 /* --- sides --------------------------------------------------------------------------------------------- */
 
@@ -88,7 +77,7 @@ static void expand(GPtrArray *paths, const char *path)
 static json_t *analyze(const char *path, char **why_out)
 {
     struct analysis_options analysis_options;
-    struct run_options options = { .analysis_options = &analysis_options, .stall_seconds = STALL_SECONDS };
+    struct run_options options = { .analysis_options = &analysis_options, .stall_seconds = RUN_STALL_SECONDS };
     struct inputs *inputs = inputs_create();
     struct run_result result;
     json_t *report;
@@ -213,24 +202,16 @@ static int print(const struct compare *compare, const json_t *comparison)
     return compare->fail_on >= 0 && has_regression(comparison, compare->fail_on) ? STATUS_FAILED : 0;
 }
 
-static void on_signal(int number)
-{
-    attempt_interrupt();
-}
-
 static int run(struct compare *compare)
 {
-    struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
     char *why;
     json_t *comparison;
     int status;
 
-    (void)sigaction(SIGINT, &action, NULL);
-    (void)sigaction(SIGTERM, &action, NULL);
-    (void)signal(SIGPIPE, SIG_IGN);
+    attempt_handle_signals();
     why = load_sides(compare);
     if (why) {
-        status = complain(STATUS_USAGE, why);
+        status = complain(STATUS_USAGE, "%s", why);
         g_free(why);
         return status;
     }
@@ -280,7 +261,7 @@ int vblkscope_compare_main(int argc, char **argv)
         compare.reports[side] = g_ptr_array_new_with_free_func((GDestroyNotify)json_decref);
     }
     why = parse(&compare, &argc, &argv, &paths);
-    status = why ? complain(STATUS_USAGE, why) : run(&compare);
+    status = why ? complain(STATUS_USAGE, "%s", why) : run(&compare);
     for (unsigned side = 0; side < 2; side++) {
         g_ptr_array_unref(compare.paths[side]);
         g_ptr_array_unref(compare.reports[side]);

@@ -9,7 +9,7 @@
 #include "ctl/arguments.h"
 #include "ctl/exchange.h"
 #include "ctl/render.h"
-#include "report/printable.h"
+#include "report/complain.h"
 
 #define STATUS_FAILED 1
 #define STATUS_USAGE 2
@@ -19,17 +19,6 @@ struct ctl {
     gboolean json;
     int timeout_s;
 };
-
-/* One line on stderr; takes @why. */
-static int complain(int status, char *why)
-{
-    char *printable = printable_text(why);
-
-    fprintf(stderr, "vblkscope ctl: %s\n", printable);
-    g_free(printable);
-    g_free(why);
-    return status;
-}
 
 static char *parse(struct ctl *ctl, int *argc, char ***argv)
 {
@@ -75,7 +64,7 @@ static int print(const struct ctl *ctl, const char *command, const json_t *answe
         g_free(text);
     }
     /* A full disk or a closed pipe shows here. */
-    return fflush(stdout) == 0 && !ferror(stdout) ? 0 : complain(STATUS_FAILED, g_strdup("cannot write the answer"));
+    return fflush(stdout) == 0 && !ferror(stdout) ? 0 : complain(STATUS_FAILED, "cannot write the answer");
 }
 
 static int run(const struct ctl *ctl, struct exchange *exchange)
@@ -96,7 +85,8 @@ static int run(const struct ctl *ctl, struct exchange *exchange)
         status = STATUS_FAILED;
         why = exchange_ask(exchange, command, arguments, &answer);
     }
-    status = why ? complain(status, why) : print(ctl, command, answer);
+    status = why ? complain(status, "%s", why) : print(ctl, command, answer);
+    g_free(why);
     json_decref(commands);
     json_decref(arguments);
     json_decref(answer);
@@ -111,11 +101,14 @@ int vblkscope_ctl_main(int argc, char **argv)
     int status;
 
     if (why) {
+        status = complain(STATUS_USAGE, "%s", why);
+        g_free(why);
         g_strfreev(ctl.words);
-        return complain(STATUS_USAGE, why);
+        return status;
     }
     why = exchange_open(&exchange, ctl.words[0], ctl.timeout_s);
-    status = why ? complain(STATUS_FAILED, why) : run(&ctl, &exchange);
+    status = why ? complain(STATUS_FAILED, "%s", why) : run(&ctl, &exchange);
+    g_free(why);
     exchange_close(&exchange);
     g_strfreev(ctl.words);
     return status;

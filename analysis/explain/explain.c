@@ -10,7 +10,7 @@
 #include "checks/registry.h"
 #include "core/dialect.h"
 #include "explain/texts.h"
-#include "report/printable.h"
+#include "report/complain.h"
 #include "report/terminal.h"
 
 #define STATUS_FAILED 1
@@ -185,15 +185,6 @@ static char *list_text(unsigned width)
     return g_string_free(text, FALSE);
 }
 
-static int complain(int status, const char *what, const char *why)
-{
-    char *printable = printable_text(what);
-
-    fprintf(stderr, "vblkscope explain: %s%s\n", printable, why);
-    g_free(printable);
-    return status;
-}
-
 static int print(char **ids)
 {
     const unsigned width = terminal_width(STDOUT_FILENO);
@@ -206,7 +197,7 @@ static int print(char **ids)
 
         if (!one) {
             g_string_free(text, TRUE);
-            return complain(STATUS_USAGE, *id, ": there is no such finding (vblkscope explain lists them)");
+            return complain(STATUS_USAGE, "%s: there is no such finding (vblkscope explain lists them)", *id);
         }
         g_string_append_printf(text, "%s%s", id == ids ? "" : "\n\n", one);
         g_free(one);
@@ -219,7 +210,7 @@ static int print(char **ids)
     }
     written = fputs(text->str, stdout) >= 0 && fflush(stdout) == 0;
     g_string_free(text, TRUE);
-    return written ? 0 : complain(STATUS_FAILED, "standard output: cannot be written: ", g_strerror(errno));
+    return written ? 0 : complain(STATUS_FAILED, "standard output: cannot be written: %s", g_strerror(errno));
 }
 
 int vblkscope_explain_main(int argc, char **argv)
@@ -237,7 +228,7 @@ int vblkscope_explain_main(int argc, char **argv)
                                           "Without ID: lists all findings.");
     g_option_context_add_main_entries(context, entries, NULL);
     if (!g_option_context_parse(context, &argc, &argv, &error)) {
-        status = complain(STATUS_USAGE, error->message, " (see vblkscope explain --help)");
+        status = complain(STATUS_USAGE, "%s (see vblkscope explain --help)", error->message);
         g_error_free(error);
     } else {
         status = print(ids);

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <glib.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,11 +9,10 @@
 #include "export/chrome.h"
 #include "input/progress.h"
 #include "input/run.h"
-#include "report/printable.h"
+#include "report/complain.h"
 
 #define STATUS_FAILED 1
 #define STATUS_USAGE 2
-#define STALL_SECONDS 20
 
 struct export {
     char *format, *output;
@@ -24,39 +22,27 @@ struct export {
     struct progress_bar *bar;
 };
 
-static int complain(int status, const char *what, const char *why)
-{
-    char *text = g_strdup_printf("%s%s", what, why), *printable = printable_text(text);
-
-    fprintf(stderr, "vblkscope export: %s\n", printable);
-    g_free(printable);
-    g_free(text);
-    return status;
-}
-
 /* In the child that reads. An earlier attempt may have left something, and its descriptor is the same. */
-static void on_event(void *data, const struct occurrence *what)
+static struct chrome *need_chrome(struct export *export)
 {
-    struct export *export = data;
-
     if (!export->chrome) {
         rewind(export->scratch);
         (void)!ftruncate(fileno(export->scratch), 0);
         export->chrome = chrome_create(export->scratch);
     }
-    chrome_event(export->chrome, what);
+    return export->chrome;
+}
+
+static void on_event(void *data, const struct occurrence *what)
+{
+    chrome_event(need_chrome(data), what);
 }
 
 static void on_end(void *data, int64_t end_ns)
 {
     struct export *export = data;
 
-    if (!export->chrome) {
-        rewind(export->scratch);
-        (void)!ftruncate(fileno(export->scratch), 0);
-        export->chrome = chrome_create(export->scratch);
-    }
-    chrome_end(export->chrome, end_ns);
+    chrome_end(need_chrome(export), end_ns);
     chrome_destroy(export->chrome);
     export->chrome = NULL;
     /* The child ends without closing, and what it could not write is known to it alone: nothing is the word of it. */
@@ -69,11 +55,6 @@ static void on_progress(void *data, const struct feed_progress *progress)
     struct export *export = data;
 
     progress_bar_show(export->bar, progress);
-}
-
-static void on_signal(int number)
-{
-    attempt_interrupt();
 }
 
 /* --- the whole document -------------------------------------------------------------------------------- */
@@ -101,8 +82,8 @@ static int deliver(struct export *export)
         good = false;
     }
     if (!good)
-        return complain(STATUS_FAILED, export->output ? export->output : "standard output",
-                        error == ENOSPC ? ": no space left" : ": cannot be written (choose another --output)");
+        return complain(STATUS_FAILED, "%s: %s", export->output ? export->output : "standard output",
+                        error == ENOSPC ? "no space left" : "cannot be written (choose another --output)");
     return 0;
 }
 
@@ -116,7 +97,7 @@ static int finish(struct export *export, const char *text)
         chrome_findings(export->scratch, report);
     json_decref(report);
     if (!whole || fflush(export->scratch) != 0 || ferror(export->scratch))
-        return complain(STATUS_FAILED, g_get_tmp_dir(), ": the temporary file cannot be written (is it full? set TMPDIR)");
+        return complain(STATUS_FAILED, "%s: the temporary file cannot be written (is it full? set TMPDIR)", g_get_tmp_dir());
     return deliver(export);
 }
 
@@ -137,7 +118,7 @@ static int run(struct export *export, struct inputs *inputs)
 {
     const struct analysis_observer observer = { .event = on_event, .end = on_end, .data = export };
     struct analysis_options analysis_options;
-    struct run_options options = { .analysis_options = &analysis_options, .stall_seconds = STALL_SECONDS, .progress = on_progress,
+    struct run_options options = { .analysis_options = &analysis_options, .stall_seconds = RUN_STALL_SECONDS, .progress = on_progress,
                                    .data = export };
     struct run_result result;
     int status;
@@ -150,14 +131,12 @@ static int run(struct export *export, struct inputs *inputs)
     progress_bar_destroy(export->bar);
     for (unsigned i = 0; i < inputs->refusals->len; i++) {
         const struct input_refusal *refusal = g_ptr_array_index(inputs->refusals, i);
-        char *why = g_strdup_printf(": %s", refusal->reason);
 
-        (void)complain(STATUS_USAGE, refusal->path, why);
-        g_free(why);
+        (void)complain(STATUS_USAGE, "%s: %s", refusal->path, refusal->reason);
     }
     status = result.report ? finish(export, result.report) : STATUS_FAILED;
     if (result.interrupted)
-        status = complain(STATUS_FAILED, "interrupted", result.report ? "; what was read is written" : "");
+        status = complain(STATUS_FAILED, "interrupted%s", result.report ? "; what was read is written" : "");
     else if (inputs->refusals->len > 0)
         status = STATUS_USAGE;
     run_result_clear(&result);
@@ -194,20 +173,17 @@ static char *parse(struct export *export, int *argc, char ***argv)
 int vblkscope_export_main(int argc, char **argv)
 {
     struct export export = { NULL };
-    struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
     char *why = parse(&export, &argc, &argv);
     int status;
 
     if (why) {
-        status = complain(STATUS_USAGE, why, "");
+        status = complain(STATUS_USAGE, "%s", why);
     } else if (!(export.scratch = open_scratch())) {
-        status = complain(STATUS_FAILED, "a temporary file cannot be made: ", g_strerror(errno));
+        status = complain(STATUS_FAILED, "a temporary file cannot be made: %s", g_strerror(errno));
     } else {
         struct inputs *inputs = inputs_create();
 
-        (void)sigaction(SIGINT, &action, NULL);
-        (void)sigaction(SIGTERM, &action, NULL);
-        (void)signal(SIGPIPE, SIG_IGN);
+        attempt_handle_signals();
         for (char **path = export.paths; *path; path++)
             inputs_add(inputs, *path);
         status = run(&export, inputs);

@@ -36,6 +36,21 @@ void attempt_interrupt(void)
         (void)kill(pid, interrupt_count > 1 ? SIGKILL : SIGINT);
 }
 
+static void on_signal(int number)
+{
+    attempt_interrupt();
+}
+
+void attempt_handle_signals(void)
+{
+    const struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigaction(SIGHUP, &action, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
+}
+
 bool attempt_interrupted(void)
 {
     return interrupt_count > 0;

@@ -52,6 +52,12 @@ void attempt_result_clear(struct attempt_result *result);
  */
 void attempt_interrupt(void);
 
+/**
+ * Let SIGINT, SIGTERM and SIGHUP call it, and a reader that has seen enough be an error of writing: temporary copies are
+ * removed in any case.
+ */
+void attempt_handle_signals(void);
+
 /** attempt_interrupt() was called. */
 bool attempt_interrupted(void);
 

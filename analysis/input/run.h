@@ -14,6 +14,9 @@
 
 #include "input/attempt.h"
 
+/* How long an input may get no further, unless the user says otherwise. */
+#define RUN_STALL_SECONDS 20
+
 struct run_options {
     const struct analysis_options *analysis_options;
     unsigned stall_seconds;

@@ -2,7 +2,6 @@
 
 #include <glib.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +10,10 @@
 #include "events/event.h"
 #include "input/run.h"
 #include "lami/tables.h"
+#include "report/complain.h"
 
 #define STATUS_FAILED 1
 #define STATUS_USAGE 2
-#define STALL_SECONDS 20
 
 struct lami {
     struct analysis_options options;
@@ -41,8 +40,8 @@ static int print(json_t *object)
 
     json_decref(object);
     if (!written)
-        fprintf(stderr, "vblkscope lami: standard output: cannot be written\n");
-    return written ? 0 : STATUS_FAILED;
+        return complain(STATUS_FAILED, "standard output: cannot be written");
+    return 0;
 }
 
 static char *take_time(const char *name, const char *text, int64_t *ns_out)
@@ -109,11 +108,6 @@ static char *parse(struct lami *lami, int *argc, char ***argv)
     return why ? why : check(lami);
 }
 
-static void on_signal(int number)
-{
-    attempt_interrupt();
-}
-
 static void on_progress(void *data, const struct feed_progress *progress)
 {
     struct lami *lami = data;
@@ -131,24 +125,12 @@ static void on_progress(void *data, const struct feed_progress *progress)
     (void)fflush(stdout);
 }
 
-/* The metadata names an event of ours. It is text in packets; of a name that is cut by a packet's header, others are left. */
 static bool declares_known_event(const struct input_trace *trace)
 {
-    char *path = g_build_filename(trace->folder, "metadata", NULL), *bytes;
-    gsize size_bytes;
-    bool found = false;
-
-    if (g_file_get_contents(path, &bytes, &size_bytes, NULL)) {
-        for (unsigned id = 0; id < EVENT_COUNT && !found; id++) {
-            char *name = g_strdup_printf("\"%s\"", event_classes[id].name);
-
-            found = memmem(bytes, size_bytes, name, strlen(name)) != NULL;
-            g_free(name);
-        }
-        g_free(bytes);
-    }
-    g_free(path);
-    return found;
+    for (unsigned id = 0; id < EVENT_CLASS_COUNT; id++)
+        if (trace->metadata.declared[id])
+            return true;
+    return false;
 }
 
 static int test_compatibility(const struct inputs *inputs)
@@ -159,7 +141,7 @@ static int test_compatibility(const struct inputs *inputs)
         if (declares_known_event(g_ptr_array_index(inputs->traces, i)))
             return 0;
     if (inputs->traces->len > 0 || inputs->refusals->len == 0)
-        return fail(STATUS_FAILED, "this is not a recording of vblkd: it declares no event of a known kind");
+        return fail(STATUS_FAILED, "this is not a recording of vblkd or QEMU: it declares no event of a known kind");
     refusal = g_ptr_array_index(inputs->refusals, 0);
     return fail(STATUS_FAILED, refusal->reason);
 }
@@ -168,7 +150,7 @@ static int run(struct lami *lami, struct inputs *inputs)
 {
     struct run_options options = {
         .analysis_options = &lami->options,
-        .stall_seconds = STALL_SECONDS,
+        .stall_seconds = RUN_STALL_SECONDS,
         .progress = lami->output_progress ? on_progress : NULL,
         .data = lami,
     };
@@ -191,13 +173,10 @@ static int run(struct lami *lami, struct inputs *inputs)
 
 static int with_inputs(struct lami *lami)
 {
-    struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
     struct inputs *inputs = inputs_create();
     int status;
 
-    (void)sigaction(SIGINT, &action, NULL);
-    (void)sigaction(SIGTERM, &action, NULL);
-    (void)signal(SIGPIPE, SIG_IGN);
+    attempt_handle_signals();
     for (char **path = lami->paths; *path; path++)
         inputs_add(inputs, *path);
     inputs_prepare(inputs);

@@ -9,6 +9,7 @@ faulty, damaged, empty and other programs' traces. If it fails: the consumer sho
 import json
 import re
 import sys
+import tarfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -180,6 +181,9 @@ def test_compatibility(folder):
     result = run("lami", "--test-compatibility", folder)
     expect(result.status == 0, "one of several")
     expect(run("lami", "--test-compatibility", folder / "none").status != 0, "nowhere")
+    with tarfile.open(Path(__file__).resolve().parents[1] / "dialects" / "healthy.tar.xz") as archive:
+        archive.extractall(folder / "qemu")
+    expect(run("lami", "--test-compatibility", folder / "qemu").status == 0, "QEMU's events are judged, too")
 
 
 def test_errors_are_objects(folder):
