@@ -37,12 +37,12 @@ class Server:
     def socket_path(self):
         return self.sockets[0]
 
-    def start(self):
+    def start(self, deadline_s=DEADLINE_S):
         with open(self.log_path, "ab") as log:
             arguments = [os.environ["VBLKD"], *os.environ.get("VBLKD_OPTIONS", "").split(), *self.options]
             self.process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                             pass_fds=self.pass_fds, env=self.env)
-        wait_for(lambda: self.ready_words in self.log() or self.process.poll() is not None, DEADLINE_S, "vblkd is ready")
+        wait_for(lambda: self.ready_words in self.log() or self.process.poll() is not None, deadline_s, "vblkd is ready")
         assert self.process.poll() is None, f"vblkd ended at its start: {self.log()}"
         for path in self.sockets:
             assert is_listening(path), f"{path}: said to be ready, but does not listen"
